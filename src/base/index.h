@@ -1,0 +1,29 @@
+/* index: a hash table of numbers by linear hashing, chained through the entries themselves.
+ *
+ * It grows by splitting one bucket at each insertion, so no insertion ever pays for a rehash of all: the cost of a grab is
+ * the same at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps
+ * the hash and the chain link of an entry is told by two offsets into its cells. Not for several threads at once. */
+#ifndef STAMPEDE_BASE_INDEX_H
+#define STAMPEDE_BASE_INDEX_H
+
+#include "base/pool.h"
+
+struct index {
+    struct region buckets; /* uint32_t heads */
+    const struct pool *cells;
+    uint32_t hash_offset; /* of the uint32_t hash in a cell */
+    uint32_t link_offset; /* of the uint32_t link in a cell */
+    uint32_t count, bucket_count, level_mask;
+};
+
+enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset) MUST_USE;
+void index_close(struct index *index);
+void index_put(struct index *index, uint32_t cell); /* its hash is set; it may share it with others */
+void index_remove(struct index *index, uint32_t cell);
+void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /* equal hashes */
+/* Every entry of just this hash, newest first (a replacement stands where the old one stood): compare, then ask for the
+ * next; 0 ends. */
+uint32_t index_first(const struct index *index, uint32_t hash);
+uint32_t index_next(const struct index *index, uint32_t cell);
+
+#endif

@@ -1,0 +1,43 @@
+/* metrics: counters, gauges and histograms, one table; adding is a relaxed add on the thread's own line of memory.
+ *
+ * base knows nothing of sales: a metric is a row here, its labels are given by whoever renders them (gateway/health.c). */
+#ifndef STAMPEDE_BASE_METRICS_H
+#define STAMPEDE_BASE_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* clang-format off */
+/* name, kind, help. A FAMILY has one label with as many values as its width. */
+#define METRICS(COUNTER, FAMILY, HISTOGRAM)                                                                               \
+    FAMILY(GRABS, "stampede_grabs_total", "verdict", 32, "Grabs by verdict.")                                             \
+    FAMILY(RESPONSES, "stampede_http_responses_total", "status", 6, "HTTP answers by class of status.")                   \
+    COUNTER(CONNECTIONS_ACCEPTED, "stampede_connections_accepted_total", "Connections taken.")                            \
+    COUNTER(CONNECTIONS_REFUSED, "stampede_connections_refused_total", "Connections turned away at the limit.")           \
+    COUNTER(CONNECTIONS_CLOSED, "stampede_connections_closed_total", "Connections ended.")                                \
+    COUNTER(TIMEOUTS, "stampede_connection_timeouts_total", "Connections ended for being too slow.")                      \
+    COUNTER(COMMITS, "stampede_commits_total", "Journal batches made durable.")                                           \
+    COUNTER(DECISIONS, "stampede_decisions_total", "Decisions made durable.")                                             \
+    COUNTER(FILED, "stampede_clerk_filed_total", "Decisions filed into the ledger.")                                      \
+    COUNTER(LEDGER_FAILURES, "stampede_ledger_failures_total", "Failed ledger transactions.")                             \
+    HISTOGRAM(COMMIT_SECONDS, "stampede_commit_seconds", 1e-9, "Write and sync of one journal batch.")                    \
+    HISTOGRAM(BATCH_DECISIONS, "stampede_commit_batch_decisions", 1.0, "Decisions that shared one sync.")
+
+enum metric {
+#define METRIC_ENUM(name, ...) METRIC_##name,
+    METRICS(METRIC_ENUM, METRIC_ENUM, METRIC_ENUM)
+#undef METRIC_ENUM
+    METRIC_COUNT
+};
+/* clang-format on */
+
+void metrics_add(enum metric metric, uint64_t n);                          /* COUNTER */
+void metrics_add_labelled(enum metric metric, uint32_t label, uint64_t n); /* FAMILY */
+void metrics_observe(enum metric metric, uint64_t value);                  /* HISTOGRAM: powers of two */
+uint64_t metrics_total(enum metric metric, uint32_t label);
+
+/* Appends the Prometheus text of every metric to out (at most size bytes, NUL not counted) and returns its length. label
+ * names the label values of a FAMILY; NULL skips one. */
+size_t metrics_render(char *out, size_t size, const char *(*label)(enum metric metric, uint32_t value));
+
+#endif

@@ -1,0 +1,49 @@
+#include "base/pool.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum fault pool_open(struct pool *pool, uint32_t cell_bytes, uint32_t cells_max)
+{
+    assert(cell_bytes >= sizeof(uint32_t));
+    assert(cells_max > 0 && cells_max < UINT32_MAX);
+
+    /* Cell 0 is never given out, so that a number of 0 can mean nobody; its bytes are the price. */
+    size_t size;
+    bool overflow = __builtin_mul_overflow((size_t)cells_max + 1, (size_t)cell_bytes, &size);
+    assert(!overflow);
+
+    *pool = (struct pool){ .cell_bytes = cell_bytes, .cells_max = cells_max };
+    return region_open(&pool->region, size);
+}
+
+void pool_close(struct pool *pool)
+{
+    region_close(&pool->region);
+    *pool = (struct pool){ 0 };
+}
+
+uint32_t pool_acquire(struct pool *pool)
+{
+    uint32_t cell = pool->freed;
+    if (cell != 0) {
+        memcpy(&pool->freed, pool_cell(pool, cell), sizeof pool->freed);
+    } else {
+        if (pool->fresh == pool->cells_max) return 0;
+        cell = ++pool->fresh;
+    }
+    pool->used++;
+    return cell;
+}
+
+/* The link of the free list lies in the first bytes of the free cell itself. */
+void pool_release(struct pool *pool, uint32_t cell)
+{
+    assert(cell != 0 && cell <= pool->fresh);
+    assert(pool->used > 0);
+    assert(cell != pool->freed);
+    memcpy(pool_cell(pool, cell), &pool->freed, sizeof pool->freed);
+    pool->freed = cell;
+    pool->used--;
+}

@@ -1,0 +1,37 @@
+#include "base/region.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* NORESERVE: the tables are sized for the largest crowd we allow and mostly stay untouched; without it the kernel would
+ * refuse a reservation larger than the machine's memory. Huge pages are not asked for: a server with one small sale stays
+ * small. */
+enum fault region_open(struct region *region, size_t size)
+{
+    assert(size > 0);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert(size <= SIZE_MAX - page);
+    size = (size + page - 1) / page * page;
+
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+        log_error("region", "cannot reserve %zu bytes of address space: %s", size, strerror(errno));
+        *region = (struct region){ 0 };
+        return FAULT_MEMORY;
+    }
+    *region = (struct region){ .base = base, .size = size };
+    return FAULT_NONE;
+}
+
+void region_close(struct region *region)
+{
+    if (region->base == NULL) return;
+    int failed = munmap(region->base, region->size);
+    assert(!failed);
+    *region = (struct region){ 0 };
+}

@@ -1,0 +1,18 @@
+/* region: address space reserved at start, memory touched as it is used. Never moves, starts zeroed. */
+#ifndef STAMPEDE_BASE_REGION_H
+#define STAMPEDE_BASE_REGION_H
+
+#include "base/fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct region {
+    uint8_t *base;
+    size_t size;
+};
+
+enum fault region_open(struct region *region, size_t size) MUST_USE;
+void region_close(struct region *region);
+
+#endif

@@ -1,0 +1,254 @@
+#include "base/index.h"
+
+#include "tests/unit/base/dice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* The key is what the owner compares; several keys share a hash. */
+struct cell {
+    uint32_t key, link, hash, other_link;
+};
+
+struct world {
+    struct pool pool;
+    struct index index;
+};
+
+static struct cell *cell_at(const struct world *world, uint32_t cell)
+{
+    return pool_cell(&world->pool, cell);
+}
+
+static void world_open(struct world *world, uint32_t cells_max)
+{
+    assert_int_equal(pool_open(&world->pool, sizeof(struct cell), cells_max), FAULT_NONE);
+    assert_int_equal(index_open(&world->index, &world->pool, offsetof(struct cell, hash), offsetof(struct cell, link)),
+                     FAULT_NONE);
+}
+
+static void world_close(struct world *world)
+{
+    index_close(&world->index);
+    pool_close(&world->pool);
+}
+
+static uint32_t world_put(struct world *world, uint32_t key, uint32_t hash)
+{
+    uint32_t cell = pool_acquire(&world->pool);
+    assert_int_not_equal(cell, 0);
+    cell_at(world, cell)->key = key;
+    cell_at(world, cell)->hash = hash;
+    index_put(&world->index, cell);
+    return cell;
+}
+
+static uint32_t world_find(const struct world *world, uint32_t key, uint32_t hash)
+{
+    uint32_t cell = index_first(&world->index, hash);
+    while (cell != 0 && cell_at(world, cell)->key != key) cell = index_next(&world->index, cell);
+    return cell;
+}
+
+static void an_empty_index_finds_nothing(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 1);
+    static const uint32_t hashes[] = { 0, 1, 63, 64, 127, 0x80000000, 0xffffffff };
+    for (size_t i = 0; i < sizeof hashes / sizeof hashes[0]; i++) {
+        assert_int_equal(index_first(&world.index, hashes[i]), 0);
+    }
+    world_close(&world);
+}
+
+static void entries_that_share_a_hash_are_all_found_newest_first(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 500);
+    for (uint32_t key = 1; key <= 500; key++) (void)world_put(&world, key, key % 5 == 0 ? 77 : key * 64 + 77);
+    uint32_t want = 500;
+    for (uint32_t cell = index_first(&world.index, 77); cell != 0; cell = index_next(&world.index, cell)) {
+        assert_int_equal(cell_at(&world, cell)->key, want);
+        want -= 5;
+    }
+    assert_int_equal(want, 0);
+    world_close(&world);
+}
+
+static void a_removed_entry_is_gone_and_its_neighbours_stay(void **state)
+{
+    (void)state;
+    /* All in one chain; take out the first, the last and one in the middle. */
+    static const uint32_t outs[] = { 1, 5, 9 };
+    for (size_t i = 0; i < sizeof outs / sizeof outs[0]; i++) {
+        struct world world;
+        world_open(&world, 9);
+        for (uint32_t key = 1; key <= 9; key++) (void)world_put(&world, key, 42);
+        index_remove(&world.index, world_find(&world, outs[i], 42));
+        for (uint32_t key = 1; key <= 9; key++) {
+            uint32_t cell = world_find(&world, key, 42);
+            if (key == outs[i]) {
+                assert_int_equal(cell, 0);
+            } else {
+                assert_int_not_equal(cell, 0);
+            }
+        }
+        assert_int_equal(world.index.count, 8);
+        world_close(&world);
+    }
+}
+
+static void a_replacement_stands_where_the_old_one_stood(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 4);
+    (void)world_put(&world, 1, 9);
+    uint32_t old = world_put(&world, 2, 9);
+    (void)world_put(&world, 3, 9);
+    uint32_t new = pool_acquire(&world.pool);
+    *cell_at(&world, new) = (struct cell){ .key = 20, .hash = 9 };
+    index_replace(&world.index, old, new);
+
+    static const uint32_t want[] = { 3, 20, 1 };
+    uint32_t cell = index_first(&world.index, 9);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(cell_at(&world, cell)->key, want[i]);
+        cell = index_next(&world.index, cell);
+    }
+    assert_int_equal(cell, 0);
+    assert_int_equal(world.index.count, 3);
+    world_close(&world);
+}
+
+/* Every key has at most one cell here, so the model is an array. Some hashes collide wholly, some only in their low bits. */
+#define KEYS UINT32_C(20000)
+
+static uint32_t hash_of_key(uint32_t key)
+{
+    uint64_t dice = key;
+    uint32_t hash = (uint32_t)dice_roll(&dice);
+    if (key % 7 == 0) return hash & 0xff;
+    if (key % 11 == 0) return hash << 16;
+    return hash;
+}
+
+static void model_compare(const struct world *world, const uint32_t *model, uint32_t key)
+{
+    uint32_t found = world_find(world, key, hash_of_key(key));
+    if (found != model[key]) fail_msg("key %u: found cell %u, want %u", key, found, model[key]);
+}
+
+static void a_million_random_operations_agree_with_a_plain_array(void **state)
+{
+    (void)state;
+    uint64_t dice = dice_seed();
+    uint32_t *model = calloc(KEYS, sizeof *model);
+    assert_non_null(model);
+    struct world world;
+    world_open(&world, KEYS + 1);
+    uint32_t count = 0;
+
+    for (uint32_t step = 0; step < 1000000; step++) {
+        uint32_t key = dice_below(&dice, KEYS), roll = dice_below(&dice, 100);
+        /* Fill, then churn, then drain, then fill again. */
+        uint32_t puts = step % 400000 < 100000 ? 60 : step % 400000 < 300000 ? 30 : 10;
+        if (roll < 30) {
+            model_compare(&world, model, key);
+        } else if (roll < 30 + puts) {
+            if (model[key] == 0) {
+                model[key] = world_put(&world, key, hash_of_key(key));
+                count++;
+            } else {
+                uint32_t new = pool_acquire(&world.pool);
+                *cell_at(&world, new) = (struct cell){ .key = key, .hash = hash_of_key(key) };
+                index_replace(&world.index, model[key], new);
+                pool_release(&world.pool, model[key]);
+                model[key] = new;
+            }
+        } else if (model[key] != 0) {
+            index_remove(&world.index, model[key]);
+            pool_release(&world.pool, model[key]);
+            model[key] = 0;
+            count--;
+        }
+        assert_int_equal(world.index.count, count);
+    }
+    for (uint32_t key = 0; key < KEYS; key++) model_compare(&world, model, key);
+    world_close(&world);
+    free(model);
+}
+
+/* The promise of the header: buckets keep up with entries, one at a time. */
+static void buckets_follow_entries_one_by_one_up_to_a_full_pool(void **state)
+{
+    (void)state;
+    enum { CELLS = 100000 };
+    struct world world;
+    world_open(&world, CELLS);
+    for (uint32_t key = 1; key <= CELLS; key++) {
+        uint32_t before = world.index.bucket_count;
+        uint64_t dice = key;
+        (void)world_put(&world, key, (uint32_t)dice_roll(&dice));
+        assert_in_range(world.index.bucket_count, before, before + 1);
+        assert_true(world.index.count <= world.index.bucket_count);
+        assert_true(world.index.bucket_count * sizeof(uint32_t) <= world.index.buckets.size);
+    }
+
+    uint32_t longest = 0;
+    for (uint32_t bucket = 0; bucket < world.index.bucket_count; bucket++) {
+        uint32_t length = 0;
+        for (uint32_t cell = ((uint32_t *)(void *)world.index.buckets.base)[bucket]; cell != 0;
+             cell = cell_at(&world, cell)->link) {
+            length++;
+        }
+        if (length > longest) longest = length;
+    }
+    /* A load of one leaves the longest of 10^5 chains at about 10; 24 would be a broken spread. */
+    assert_in_range(longest, 2, 24);
+    for (uint32_t key = 1; key <= CELLS; key++) {
+        uint64_t dice = key;
+        assert_int_not_equal(world_find(&world, key, (uint32_t)dice_roll(&dice)), 0);
+    }
+    world_close(&world);
+}
+
+static void two_indexes_share_the_cells_of_one_pool(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 1000);
+    struct index by_key;
+    assert_int_equal(index_open(&by_key, &world.pool, offsetof(struct cell, key), offsetof(struct cell, other_link)),
+                     FAULT_NONE);
+    for (uint32_t key = 1; key <= 1000; key++) index_put(&by_key, world_put(&world, key, key % 10));
+    for (uint32_t key = 1; key <= 1000; key++) {
+        uint32_t cell = index_first(&by_key, key);
+        assert_int_equal(cell_at(&world, cell)->key, key);
+        assert_int_equal(world_find(&world, key, key % 10), cell);
+    }
+    index_close(&by_key);
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_index_finds_nothing),
+        cmocka_unit_test(entries_that_share_a_hash_are_all_found_newest_first),
+        cmocka_unit_test(a_removed_entry_is_gone_and_its_neighbours_stay),
+        cmocka_unit_test(a_replacement_stands_where_the_old_one_stood),
+        cmocka_unit_test(a_million_random_operations_agree_with_a_plain_array),
+        cmocka_unit_test(buckets_follow_entries_one_by_one_up_to_a_full_pool),
+        cmocka_unit_test(two_indexes_share_the_cells_of_one_pool),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

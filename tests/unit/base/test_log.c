@@ -1,0 +1,215 @@
+#include "base/log.h"
+
+#include "base/slice.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Standard error is turned into a file or a terminal for as long as a test needs it. */
+static int stderr_kept;
+static char caught[1 << 20];
+
+static void capture(int fd)
+{
+    stderr_kept = dup(STDERR_FILENO);
+    assert_true(stderr_kept >= 0);
+    assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+}
+
+static void release(void)
+{
+    dup2(stderr_kept, STDERR_FILENO);
+    close(stderr_kept);
+}
+
+static int file_open(void)
+{
+    char path[] = "/tmp/stampede-log-XXXXXX";
+    int fd = mkostemp(path, O_APPEND);
+    assert_true(fd >= 0);
+    unlink(path);
+    return fd;
+}
+
+static void file_read(int fd)
+{
+    ssize_t len = pread(fd, caught, sizeof(caught) - 1, 0);
+    assert_true(len >= 0);
+    caught[len] = '\0';
+    close(fd);
+}
+
+static void a_line_elsewhere_than_on_a_terminal_is_one_json_object(void **state)
+{
+    (void)state;
+    int fd = file_open();
+    capture(fd);
+    log_warn("journal", "commit of %d failed", 7);
+    release();
+    file_read(fd);
+
+    const char *begin = "{\"time\":\"";
+    assert_memory_equal(caught, begin, strlen(begin));
+    uint64_t ms;
+    assert_true(time_from_text((struct slice){ caught + strlen(begin), TIME_TEXT_BYTES }, &ms));
+    assert_string_equal(caught + strlen(begin) + TIME_TEXT_BYTES,
+                        "\",\"level\":\"warn\",\"room\":\"journal\",\"message\":\"commit of 7 failed\"}\n");
+}
+
+static void whatever_a_message_carries_a_line_stays_one_line_of_valid_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *message, *want;
+    } script[] = {
+        { "say \"x\" and \\", "\"message\":\"say \\\"x\\\" and \\\\\"}\n" },
+        { "two\nlines\r\x1b[2J\x7f", "\"message\":\"two\\u000alines\\u000d\\u001b[2J\\u007f\"}\n" },
+        { "caf\xc3\xa9", "\"message\":\"caf\xc3\xa9\"}\n" },
+        { "broken \xc3", "\"message\":\"broken \\u00c3\"}\n" },
+        { "", "\"message\":\"\"}\n" },
+    };
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
+        int fd = file_open();
+        capture(fd);
+        log_error("wire", "%s", script[i].message);
+        release();
+        file_read(fd);
+        assert_non_null(strstr(caught, script[i].want));
+        assert_ptr_equal(strchr(caught, '\n'), caught + strlen(caught) - 1);
+        assert_true(utf8_valid(slice_of(caught)));
+    }
+}
+
+static void a_terminal_gets_text_and_no_commands(void **state)
+{
+    (void)state;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0);
+    assert_int_equal(grantpt(master), 0);
+    assert_int_equal(unlockpt(master), 0);
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(slave >= 0);
+
+    capture(slave);
+    log_error("wire", "bell \x07 escape \x1b[2J c1 \xc2\x9b caf\xc3\xa9");
+    release();
+    ssize_t len = read(master, caught, sizeof(caught) - 1);
+    assert_true(len > 0);
+    caught[len] = '\0';
+    close(slave);
+    close(master);
+
+    assert_non_null(strstr(caught, " error wire: bell ? escape ?[2J c1 ? caf\xc3\xa9"));
+    assert_null(strchr(caught, '{'));
+}
+
+static void lines_below_the_level_are_not_written(void **state)
+{
+    (void)state;
+    int fd = file_open();
+    capture(fd);
+    log_debug("base", "unseen at first");
+    log_set_level(LOG_ERROR);
+    log_warn("base", "unseen");
+    log_error("base", "seen");
+    log_set_level(LOG_DEBUG);
+    log_debug("base", "seen too");
+    log_set_level(LOG_INFO);
+    release();
+    file_read(fd);
+    assert_null(strstr(caught, "unseen"));
+    assert_non_null(strstr(caught, "\"seen\""));
+    assert_non_null(strstr(caught, "\"seen too\""));
+}
+
+static void errno_of_the_caller_is_kept(void **state)
+{
+    (void)state;
+    int fd = open("/dev/null", O_RDONLY); /* the write fails, and is no terminal */
+    assert_true(fd >= 0);
+    capture(fd);
+    errno = ENOSPC;
+    log_error("base", "one");
+    int after = errno;
+    release();
+    close(fd);
+    assert_int_equal(after, ENOSPC);
+}
+
+static void a_message_too_long_is_cut_and_still_a_line(void **state)
+{
+    (void)state;
+    char *message = test_malloc(100000);
+    memset(message, '"', 99999);
+    message[99999] = '\0';
+    int fd = file_open();
+    capture(fd);
+    log_error("base", "%s", message);
+    log_error("base", "next");
+    release();
+    file_read(fd);
+    test_free(message);
+    char *end = strchr(caught, '\n');
+    assert_non_null(end);
+    assert_memory_equal(end - 2, "\"}", 2);
+    assert_non_null(strstr(end, "\"next\"}\n"));
+}
+
+static void *chatter(void *arg)
+{
+    for (int i = 0; i < 500; i++) log_error("crew", "%s", (const char *)arg);
+    return NULL;
+}
+
+static void lines_of_several_threads_never_mix(void **state)
+{
+    (void)state;
+    static char words[4][201];
+    pthread_t threads[4];
+    int fd = file_open();
+    capture(fd);
+    for (int i = 0; i < 4; i++) {
+        memset(words[i], 'a' + i, 200);
+        assert_int_equal(pthread_create(&threads[i], NULL, chatter, words[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    release();
+    file_read(fd);
+
+    int lines = 0;
+    for (char *at = caught; *at != '\0'; lines++) {
+        char *end = strchr(at, '\n');
+        assert_non_null(end);
+        assert_memory_equal(at, "{\"time\":\"", 9);
+        const char *word = end - 2 - 200;
+        for (int i = 0; i < 200; i++) assert_int_equal(word[i], word[0]);
+        at = end + 1;
+    }
+    assert_int_equal(lines, 2000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_elsewhere_than_on_a_terminal_is_one_json_object),
+        cmocka_unit_test(whatever_a_message_carries_a_line_stays_one_line_of_valid_utf8),
+        cmocka_unit_test(a_terminal_gets_text_and_no_commands),
+        cmocka_unit_test(lines_below_the_level_are_not_written),
+        cmocka_unit_test(errno_of_the_caller_is_kept),
+        cmocka_unit_test(a_message_too_long_is_cut_and_still_a_line),
+        cmocka_unit_test(lines_of_several_threads_never_mix),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+#include "base/pool.h"
+
+#include "tests/unit/base/dice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void cells_are_numbered_from_one_and_run_out(void **state)
+{
+    (void)state;
+    struct pool pool;
+    assert_int_equal(pool_open(&pool, 16, 3), FAULT_NONE);
+    assert_int_equal(pool_acquire(&pool), 1);
+    assert_int_equal(pool_acquire(&pool), 2);
+    assert_int_equal(pool_acquire(&pool), 3);
+    assert_int_equal(pool.used, 3);
+    assert_int_equal(pool_acquire(&pool), 0);
+    assert_int_equal(pool_acquire(&pool), 0);
+    assert_int_equal(pool.used, 3);
+    pool_close(&pool);
+}
+
+static void a_released_cell_comes_back_before_a_fresh_one(void **state)
+{
+    (void)state;
+    struct pool pool;
+    assert_int_equal(pool_open(&pool, 4, 10), FAULT_NONE);
+    uint32_t a = pool_acquire(&pool), b = pool_acquire(&pool);
+    pool_release(&pool, a);
+    pool_release(&pool, b);
+    assert_int_equal(pool.used, 0);
+    assert_int_equal(pool_acquire(&pool), b);
+    assert_int_equal(pool_acquire(&pool), a);
+    assert_int_equal(pool_acquire(&pool), 3);
+    pool_close(&pool);
+}
+
+static void cells_do_not_overlap_and_fresh_ones_are_zero(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = { 4, 5, 7, 16, 64, 1000 };
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        struct pool pool;
+        assert_int_equal(pool_open(&pool, sizes[s], 50), FAULT_NONE);
+        uint8_t zeros[1000] = { 0 };
+        for (uint32_t cell = pool_acquire(&pool); cell != 0; cell = pool_acquire(&pool)) {
+            assert_memory_equal(pool_cell(&pool, cell), zeros, sizes[s]);
+            memset(pool_cell(&pool, cell), (int)cell, sizes[s]);
+        }
+        for (uint32_t cell = 1; cell <= 50; cell++) {
+            const uint8_t *bytes = pool_cell(&pool, cell);
+            for (uint32_t i = 0; i < sizes[s]; i++) assert_int_equal(bytes[i], cell);
+        }
+        pool_close(&pool);
+    }
+}
+
+/* Whatever the order of taking and giving back, no cell has two owners and every cell can be had. */
+static void random_use_never_gives_a_cell_twice(void **state)
+{
+    (void)state;
+    enum { CELLS = 200, STEPS = 200000 };
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        uint64_t dice = seed;
+        bool owned[CELLS + 1] = { false };
+        uint32_t list[CELLS], owned_count = 0;
+        struct pool pool;
+        assert_int_equal(pool_open(&pool, 12, CELLS), FAULT_NONE);
+        for (int step = 0; step < STEPS; step++) {
+            /* Lean one way for a while, so that the pool is now full, now empty. */
+            bool take = dice_below(&dice, 10) < (step / 5000 % 2 ? 4u : 6u);
+            if (take) {
+                uint32_t cell = pool_acquire(&pool);
+                if (owned_count == CELLS) {
+                    assert_int_equal(cell, 0);
+                    continue;
+                }
+                assert_in_range(cell, 1, CELLS);
+                assert_false(owned[cell]);
+                owned[cell] = true;
+                list[owned_count++] = cell;
+                memset(pool_cell(&pool, cell), 0xff, 12);
+            } else if (owned_count > 0) {
+                uint32_t at = dice_below(&dice, owned_count);
+                uint32_t cell = list[at];
+                list[at] = list[--owned_count];
+                owned[cell] = false;
+                pool_release(&pool, cell);
+            }
+            assert_int_equal(pool.used, owned_count);
+        }
+        pool_close(&pool);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_are_numbered_from_one_and_run_out),
+        cmocka_unit_test(a_released_cell_comes_back_before_a_fresh_one),
+        cmocka_unit_test(cells_do_not_overlap_and_fresh_ones_are_zero),
+        cmocka_unit_test(random_use_never_gives_a_cell_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,86 @@
+#include "base/region.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Pages of this process that are in memory. */
+static long resident_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    long size, resident;
+    assert_int_equal(fscanf(file, "%ld %ld", &size, &resident), 2);
+    fclose(file);
+    return resident;
+}
+
+static void a_region_starts_zeroed_and_keeps_what_is_written(void **state)
+{
+    (void)state;
+    struct region region;
+    assert_int_equal(region_open(&region, 100001), FAULT_NONE);
+    assert_true(region.size >= 100001);
+    for (size_t i = 0; i < region.size; i++) assert_int_equal(region.base[i], 0);
+    for (size_t i = 0; i < region.size; i++) region.base[i] = (uint8_t)(i * 31);
+    for (size_t i = 0; i < region.size; i++) assert_int_equal(region.base[i], (uint8_t)(i * 31));
+    region_close(&region);
+    assert_null(region.base);
+    assert_int_equal(region.size, 0);
+}
+
+static void a_region_begins_at_a_page(void **state)
+{
+    (void)state;
+    struct region region;
+    assert_int_equal(region_open(&region, 1), FAULT_NONE);
+    assert_int_equal((uintptr_t)region.base % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+    region_close(&region);
+}
+
+static void reserving_costs_no_memory_until_it_is_touched(void **state)
+{
+    (void)state;
+    long before = resident_pages();
+    struct region region;
+    assert_int_equal(region_open(&region, (size_t)16 << 30), FAULT_NONE);
+    region.base[0] = 1;
+    region.base[region.size - 1] = 1;
+    /* Two touched places may cost a huge page each, never the whole. */
+    assert_true(resident_pages() - before < (16 << 20) / 4096);
+    region_close(&region);
+}
+
+static void closing_twice_is_harmless(void **state)
+{
+    (void)state;
+    struct region region;
+    assert_int_equal(region_open(&region, 4096), FAULT_NONE);
+    region_close(&region);
+    region_close(&region);
+    assert_null(region.base);
+}
+
+static void more_than_the_address_space_is_a_fault_of_memory(void **state)
+{
+    (void)state;
+    struct region region;
+    assert_int_equal(region_open(&region, (size_t)1 << 62), FAULT_MEMORY);
+    assert_null(region.base);
+    region_close(&region);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_region_starts_zeroed_and_keeps_what_is_written), cmocka_unit_test(a_region_begins_at_a_page),
+        cmocka_unit_test(reserving_costs_no_memory_until_it_is_touched),    cmocka_unit_test(closing_twice_is_harmless),
+        cmocka_unit_test(more_than_the_address_space_is_a_fault_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
