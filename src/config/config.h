@@ -1,0 +1,55 @@
+/* config: one table of options; file, environment and flags fill one struct.
+ *
+ * Flags win over environment (STAMPEDE_ and the name in capitals), environment over the file, the file over the default. A
+ * file has one "name = value" a line, # comments. Help, conf/stampede.conf and docs are checked against the table
+ * (config/options.h).
+ *
+ * An unknown name in the file or among the flags is a mistake. In the environment it is not: a cluster puts names of its own
+ * there, such as STAMPEDE_SERVICE_HOST. Secrets are no options, because flags are seen by every user of the machine. */
+#ifndef STAMPEDE_CONFIG_CONFIG_H
+#define STAMPEDE_CONFIG_CONFIG_H
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CONFIG_TEXT_BYTES 512
+
+struct config {
+    char data[CONFIG_TEXT_BYTES];
+    char http[CONFIG_TEXT_BYTES];     /* ADDR:PORT */
+    char tls_cert[CONFIG_TEXT_BYTES]; /* PEM chain; empty: no TLS */
+    char tls_key[CONFIG_TEXT_BYTES];
+    char log_level[CONFIG_TEXT_BYTES]; /* debug, info, warn, error */
+    char keys[CONFIG_TEXT_BYTES];      /* path of the signing keys; empty: DATA/keys */
+    int64_t reactors;                  /* 0: one per core */
+    int64_t connections_max;
+    int64_t orders_max;
+    int64_t journal_segment_mb;
+    int64_t space_mb_min; /* free disk space under which grabs get BUSY */
+    int64_t clerk_pause_ms;
+    int64_t token_ttl_s;
+    int64_t password_threads; /* 0: half the cores, at least 1 */
+    int64_t query_threads;
+    int64_t drain_ms_max; /* SIGTERM: how long answers under way may take */
+};
+
+/* What a mistake is about: where it stands ("FILE line N", "environment NAME", "flag --name") and what to do. */
+struct config_mistake {
+    char text[512];
+};
+
+/* file NULL: none. argc, argv: only flags, after the command word. FAULT_CONFIG has filled *mistake. */
+enum fault config_load(struct config *out, const char *file, int argc, char **argv, struct config_mistake *mistake) MUST_USE;
+/* Every mistake of a file, each with its line number; the number of them. -1 if it cannot be read. */
+int config_check(const char *file, FILE *report);
+void config_help(FILE *out); /* a line or two for each option */
+/* The path in --config FILE among the flags, or STAMPEDE_CONFIG, or NULL. */
+const char *config_file(int argc, char **argv);
+/* SIGHUP: takes from fresh what may change while the server runs, and returns how many options that were. The names of those
+ * that differ but need a restart are in kept->text, separated by commas. */
+int config_reload(struct config *running, const struct config *fresh, struct config_mistake *kept);
+
+#endif

@@ -1,0 +1,208 @@
+#include "config/options.h"
+
+#include "base/text.h"
+#include "bounds.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PASSWORD_THREADS_MAX 16
+#define QUERY_THREADS_MAX 12
+#define NAME_BYTES_MAX 32
+
+/* The other threads are the committer, the clerk and the one that started them all. */
+_Static_assert(REACTORS_MAX + PASSWORD_THREADS_MAX + QUERY_THREADS_MAX + 3 <= THREADS_MAX,
+               "every thread has its own metrics");
+
+#define AT(field) offsetof(struct config, field)
+#define WHOLE(field, low, high) .kind = OPTION_INTEGER, .offset = AT(field), .min = (low), .max = (high)
+
+/* clang-format off */
+const struct option options[OPTIONS_COUNT] = {
+    { "data", .kind = OPTION_PATH, .offset = AT(data), .fallback = "./data",
+      .help = "Folder of the journal, the ledger and the keys; made if it is not there." },
+    { "http", .kind = OPTION_ADDRESS, .offset = AT(http), .fallback = "127.0.0.1:20080",
+      .help = "Address and port of HTTP; port 0 picks a free one." },
+    { "tls_cert", .kind = OPTION_PATH, .offset = AT(tls_cert), .fallback = "",
+      .help = "PEM file with the certificate chain; empty serves plain HTTP." },
+    { "tls_key", .kind = OPTION_PATH, .offset = AT(tls_key), .fallback = "",
+      .help = "PEM file with the private key of tls_cert." },
+    { "keys", .kind = OPTION_PATH, .offset = AT(keys), .fallback = "",
+      .help = "File of the keys that sign logins; empty means the file keys in the data folder." },
+    { "log_level", .kind = OPTION_CHOICE, .offset = AT(log_level), .fallback = "info", .choices = "debug info warn error",
+      .reloads = true, .help = "The least level that is logged." },
+    { "reactors", WHOLE(reactors, 0, REACTORS_MAX), .fallback = "0",
+      .help = "Threads that serve connections; 0 means one per core." },
+    { "connections_max", WHOLE(connections_max, 1, 1000000), .fallback = "50000",
+      .help = "Connections held at once; those beyond are refused." },
+    { "orders_max", WHOLE(orders_max, 1, ORDERS_OPEN_MAX), .fallback = "16000000",
+      .help = "Orders of open sales kept in memory, about 90 bytes each once they exist." },
+    { "journal_segment_mb", WHOLE(journal_segment_mb, SEGMENT_BYTES_MIN >> 20, SEGMENT_BYTES_MAX >> 20), .fallback = "64",
+      .help = "Size of a journal file in MiB." },
+    { "space_mb_min", WHOLE(space_mb_min, 0, 1 << 20), .fallback = "256",
+      .help = "Free disk space in MiB under which grabs are answered BUSY." },
+    { "clerk_pause_ms", WHOLE(clerk_pause_ms, 1, 60000), .fallback = "100",
+      .help = "How long the clerk lets decisions gather before it files them into the ledger." },
+    { "token_ttl_s", WHOLE(token_ttl_s, 1, 31536000), .fallback = "3600",
+      .help = "How long a login lasts, in seconds." },
+    { "password_threads", WHOLE(password_threads, 0, PASSWORD_THREADS_MAX), .fallback = "0",
+      .help = "Threads that check passwords, 19 MiB each; 0 means half the cores, at least 1." },
+    { "query_threads", WHOLE(query_threads, 1, QUERY_THREADS_MAX), .fallback = "2",
+      .help = "Threads that read lists from the ledger." },
+    { "drain_ms_max", WHOLE(drain_ms_max, 0, 600000), .fallback = "10000",
+      .help = "How long answers under way may take after SIGTERM." },
+};
+/* clang-format on */
+
+static bool name_is(const char *name, struct slice given, char dash)
+{
+    if (strlen(name) != given.len) return false;
+    for (size_t i = 0; i < given.len; i++) {
+        char want = name[i] == '_' ? dash : name[i];
+        if (given.data[i] != want) return false;
+    }
+    return true;
+}
+
+const struct option *option_find(struct slice name, char dash)
+{
+    for (size_t i = 0; i < OPTIONS_COUNT; i++) {
+        if (name_is(options[i].name, name, dash)) return &options[i];
+    }
+    return NULL;
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters to insert, remove or change to make one name of the other; '-' and '_' are the same letter. */
+static unsigned distance(struct slice a, const char *b)
+{
+    unsigned row[NAME_BYTES_MAX + 1];
+    size_t b_len = strlen(b);
+    assert(a.len <= NAME_BYTES_MAX && b_len <= NAME_BYTES_MAX);
+
+    for (size_t j = 0; j <= b_len; j++) row[j] = (unsigned)j;
+    for (size_t i = 0; i < a.len; i++) {
+        unsigned corner = row[0];
+        row[0] = (unsigned)i + 1;
+        char letter = a.data[i] == '-' ? '_' : a.data[i];
+        for (size_t j = 0; j < b_len; j++) {
+            unsigned change = corner + (letter != b[j]);
+            corner = row[j + 1];
+            row[j + 1] = least(change, least(row[j], row[j + 1]) + 1);
+        }
+    }
+    return row[b_len];
+}
+
+const char *option_nearest(struct slice name)
+{
+    if (name.len > NAME_BYTES_MAX) return NULL;
+    const char *nearest = NULL;
+    unsigned nearest_distance = 4; /* more letters than three make another word */
+    for (size_t i = 0; i < OPTIONS_COUNT; i++) {
+        unsigned letters = distance(name, options[i].name);
+        if (letters >= nearest_distance || letters >= strlen(options[i].name)) continue;
+        nearest = options[i].name;
+        nearest_distance = letters;
+    }
+    return nearest;
+}
+
+static bool choice_has(const char *choices, struct slice word)
+{
+    while (*choices != '\0') {
+        size_t len = strcspn(choices, " ");
+        if (slice_equal((struct slice){ choices, len }, word)) return true;
+        choices += len;
+        choices += strspn(choices, " ");
+    }
+    return false;
+}
+
+static bool address_valid(struct slice value)
+{
+    char host[INET6_ADDRSTRLEN + 2];
+    const char *colon = memrchr(value.data, ':', value.len);
+    if (colon == NULL) return false;
+    size_t host_len = (size_t)(colon - value.data);
+    struct slice port = { colon + 1, value.len - host_len - 1 };
+    uint64_t number;
+    if (!text_to_u64(port, &number) || number > UINT16_MAX) return false;
+    if (host_len == 0 || host_len >= sizeof(host)) return false;
+    memcpy(host, value.data, host_len);
+    host[host_len] = '\0';
+
+    struct in6_addr address;
+    if (host[0] != '[') return inet_pton(AF_INET, host, &address) == 1;
+    if (host[host_len - 1] != ']') return false;
+    host[host_len - 1] = '\0';
+    return inet_pton(AF_INET6, host + 1, &address) == 1;
+}
+
+static bool integer_set(struct config *config, const struct option *option, struct slice value, struct config_mistake *why)
+{
+    uint64_t number;
+    if (!text_to_u64(value, &number) || number > INT64_MAX || (int64_t)number < option->min ||
+        (int64_t)number > option->max) {
+        snprintf(why->text, sizeof(why->text), "%s is a whole number from %" PRId64 " to %" PRId64, option->name,
+                 option->min, option->max);
+        return false;
+    }
+    *(int64_t *)(void *)((char *)config + option->offset) = (int64_t)number;
+    return true;
+}
+
+static const char *text_objection(const struct option *option, struct slice value)
+{
+    if (value.len >= CONFIG_TEXT_BYTES) return "is too long";
+    if (!utf8_valid(value) || text_has_control(value)) return "has bytes that are not text";
+    switch (option->kind) {
+    case OPTION_CHOICE:
+        return choice_has(option->choices, value) ? NULL : "is one of these words:";
+    case OPTION_ADDRESS:
+        return address_valid(value) ? NULL : "is an address and a port, such as 127.0.0.1:20080 or [::1]:20080";
+    case OPTION_PATH:
+        return value.len > 0 || option->fallback[0] == '\0' ? NULL : "must not be empty";
+    case OPTION_INTEGER:
+        break;
+    }
+    assert(option->kind != OPTION_INTEGER);
+    return "is not a text";
+}
+
+bool option_set(struct config *config, const struct option *option, struct slice value, struct config_mistake *why)
+{
+    if (option->kind == OPTION_INTEGER) return integer_set(config, option, value, why);
+
+    const char *objection = text_objection(option, value);
+    if (objection != NULL) {
+        const char *choices = option->kind == OPTION_CHOICE ? option->choices : "";
+        const char *space = choices[0] != '\0' ? " " : "";
+        snprintf(why->text, sizeof(why->text), "%s %s%s%s", option->name, objection, space, choices);
+        return false;
+    }
+    char *text = (char *)config + option->offset;
+    memcpy(text, value.data, value.len);
+    text[value.len] = '\0';
+    return true;
+}
+
+void option_copy(struct config *to, const struct config *from, const struct option *option)
+{
+    size_t size = option->kind == OPTION_INTEGER ? sizeof(int64_t) : CONFIG_TEXT_BYTES;
+    memcpy((char *)to + option->offset, (const char *)from + option->offset, size);
+}
+
+bool option_equal(const struct config *a, const struct config *b, const struct option *option)
+{
+    const char *left = (const char *)a + option->offset;
+    const char *right = (const char *)b + option->offset;
+    return option->kind == OPTION_INTEGER ? memcmp(left, right, sizeof(int64_t)) == 0 : strcmp(left, right) == 0;
+}
