@@ -1,0 +1,235 @@
+#include "wire/json_in.h"
+
+#include "base/text.h"
+#include "wire/json_short.h"
+
+/* jansson has a JSON_INTEGER of its own. It is renamed while its header is read; its macros that mention it, such as
+ * json_is_integer(), are not used here, because they would mean ours. */
+#define JSON_INTEGER JANSSON_INTEGER
+#include <jansson.h>
+#undef JSON_INTEGER
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* How much of an unknown name is said back. */
+#define NAME_SHOWN_MAX 64
+
+struct reading {
+    struct slice body;
+    const struct json_field *fields;
+    size_t count;
+    void *target;
+    struct json_found *found;
+};
+
+/* Always false, so that objecting and refusing are one line. */
+__attribute__((format(printf, 2, 3))) static bool object(const struct reading *reading, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(reading->found->objection, sizeof(reading->found->objection), format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static const char *syntax_objection(enum json_error_code code)
+{
+    switch (code) {
+    case json_error_premature_end_of_input:
+        return "it ends too early";
+    case json_error_end_of_input_expected:
+        return "something follows the value";
+    case json_error_invalid_utf8:
+        return "invalid UTF-8";
+    case json_error_null_character:
+    case json_error_null_byte_in_key:
+        return "a NUL character";
+    case json_error_stack_overflow:
+        return "nested too deeply";
+    default:
+        return "invalid syntax";
+    }
+}
+
+/* The field whose quoted name ends where jansson stopped, or NULL. */
+static const struct json_field *field_before(const struct reading *reading, size_t position)
+{
+    const char *body = reading->body.data;
+
+    if (position > reading->body.len) return NULL;
+    for (size_t i = 0; i < reading->count; i++) {
+        const char *name = reading->fields[i].name;
+        size_t len = strlen(name);
+        if (position < len + 2 || body[position - 1] != '"' || body[position - len - 2] != '"') continue;
+        if (memcmp(body + position - len - 1, name, len) == 0) return &reading->fields[i];
+    }
+    return NULL;
+}
+
+/* jansson gives up at a number beyond 64 bits without saying whose it is. Read again with every number as a real, the body
+ * has a value for it that is out of every range, and the field can be named. */
+static const struct json_field *field_too_large(const struct reading *reading)
+{
+    const struct json_field *found = NULL;
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL;
+    json_error_t error;
+    json_t *root = json_loadb(reading->body.data, reading->body.len, flags, &error);
+
+    for (size_t i = 0; root != NULL && found == NULL && i < reading->count; i++) {
+        const struct json_field *field = &reading->fields[i];
+        double value = json_real_value(json_object_get(root, field->name));
+        if (field->kind == JSON_INTEGER && (value >= 0x1p63 || value <= -0x1p63)) found = field;
+    }
+    json_decref(root);
+    return found;
+}
+
+static bool object_to_range(const struct reading *reading, const struct json_field *field)
+{
+    return object(reading, "%s must be an integer from %" PRId64 " to %" PRId64, field->name, field->min, field->max);
+}
+
+static bool object_to_syntax(const struct reading *reading, const json_error_t *error)
+{
+    enum json_error_code code = json_error_code(error);
+    size_t position = error->position > 0 ? (size_t)error->position : 0;
+
+    if (code == json_error_duplicate_key) {
+        const struct json_field *field = field_before(reading, position);
+        if (field != NULL) return object(reading, "duplicate field \"%s\"", field->name);
+        return object(reading, "duplicate field at byte %zu", position);
+    }
+    if (code == json_error_numeric_overflow) {
+        const struct json_field *field = field_too_large(reading);
+        if (field != NULL) return object_to_range(reading, field);
+        return object(reading, "a number is too large at byte %zu", position);
+    }
+    return object(reading, "the body is not valid JSON: %s at byte %zu", syntax_objection(code), position);
+}
+
+static bool object_to_unknown(const struct reading *reading, const char *key)
+{
+    size_t len = strlen(key);
+    size_t shown = len;
+    if (len > NAME_SHOWN_MAX) {
+        /* Cut between characters, not within one. */
+        for (shown = NAME_SHOWN_MAX; ((unsigned char)key[shown] & 0xc0) == 0x80;) shown--;
+    }
+    return object(reading, "unknown field \"%.*s%s\"", (int)shown, key, shown < len ? "..." : "");
+}
+
+static bool control_allowed(char byte, enum json_kind kind)
+{
+    return kind == JSON_LINES && (byte == '\n' || byte == '\t');
+}
+
+static bool read_string(const struct reading *reading, const struct json_field *field, const json_t *value)
+{
+    size_t len = json_string_length(value);
+
+    if (json_typeof(value) != JSON_STRING || len < (uint64_t)field->min || len > (uint64_t)field->max) {
+        if (field->min == field->max)
+            return object(reading, "%s must be a string of %" PRId64 " bytes", field->name, field->min);
+        return object(reading, "%s must be a string of %" PRId64 " to %" PRId64 " bytes", field->name, field->min,
+                      field->max);
+    }
+    const char *text = json_string_value(value);
+    for (size_t i = 0; i < len; i++) {
+        bool control = (unsigned char)text[i] < 0x20 || text[i] == 0x7f;
+        if (control && !control_allowed(text[i], field->kind))
+            return object(reading, "%s must not have control characters", field->name);
+    }
+    memcpy((char *)reading->target + field->offset, text, len + 1);
+    return true;
+}
+
+static bool read_integer(const struct reading *reading, const struct json_field *field, const json_t *value)
+{
+    int64_t number = json_integer_value(value);
+
+    if (json_typeof(value) != JANSSON_INTEGER || number < field->min || number > field->max)
+        return object_to_range(reading, field);
+    memcpy((char *)reading->target + field->offset, &number, sizeof(number));
+    return true;
+}
+
+static bool read_time(const struct reading *reading, const struct json_field *field, const json_t *value)
+{
+    uint64_t ms;
+
+    if (json_typeof(value) != JSON_STRING ||
+        !time_from_text((struct slice){ json_string_value(value), json_string_length(value) }, &ms))
+        return object(reading, "%s must be a time such as 2026-01-31T12:00:00.000Z", field->name);
+    memcpy((char *)reading->target + field->offset, &ms, sizeof(ms));
+    return true;
+}
+
+static bool read_value(const struct reading *reading, const struct json_field *field, const json_t *value)
+{
+    switch (field->kind) {
+    case JSON_TEXT:
+    case JSON_LINES:
+        return read_string(reading, field, value);
+    case JSON_INTEGER:
+        return read_integer(reading, field, value);
+    case JSON_TIME:
+        return read_time(reading, field, value);
+    }
+    assert(false && "a kind that is not in the table");
+    return false;
+}
+
+static bool all_known(const struct reading *reading, json_t *root)
+{
+    for (void *at = json_object_iter(root); at != NULL; at = json_object_iter_next(root, at)) {
+        const char *key = json_object_iter_key(at);
+        size_t i = 0;
+        while (i < reading->count && strcmp(reading->fields[i].name, key) != 0) i++;
+        if (i == reading->count) return object_to_unknown(reading, key);
+    }
+    return true;
+}
+
+/* root is NULL for an empty body. */
+static bool read_fields(const struct reading *reading, const json_t *root)
+{
+    for (size_t i = 0; i < reading->count; i++) {
+        const struct json_field *field = &reading->fields[i];
+        const json_t *value = json_object_get(root, field->name);
+
+        if (value == NULL) {
+            if (field->required) return object(reading, "%s is missing", field->name);
+        } else if (field->nullable && json_typeof(value) == JSON_NULL) {
+            reading->found->nulled |= UINT32_C(1) << i;
+        } else {
+            if (!read_value(reading, field, value)) return false;
+            reading->found->given |= UINT32_C(1) << i;
+        }
+    }
+    return true;
+}
+
+bool json_read(struct slice body, const struct json_field *fields, size_t count, void *target, struct json_found *found)
+{
+    const struct reading reading = { body, fields, count, target, found };
+
+    assert(count <= 32);
+    if (json_short_read(body, fields, count, target, found)) return true;
+    found->given = found->nulled = 0;
+    if (body.len == 0) return read_fields(&reading, NULL);
+
+    json_error_t error;
+    json_t *root = json_loadb(body.data, body.len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (root == NULL) return object_to_syntax(&reading, &error);
+
+    bool good;
+    if (json_typeof(root) != JSON_OBJECT)
+        good = object(&reading, "the body must be a JSON object");
+    else
+        good = all_known(&reading, root) && read_fields(&reading, root);
+    json_decref(root);
+    return good;
+}

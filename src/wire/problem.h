@@ -1,0 +1,58 @@
+/* problem: every error an HTTP client can get, in one table (RFC 9457). */
+#ifndef STAMPEDE_WIRE_PROBLEM_H
+#define STAMPEDE_WIRE_PROBLEM_H
+
+#include "wire/json_out.h"
+
+/* code, status, title, default detail (what to do) */
+#define PROBLEMS(ROW)                                                                                                       \
+    ROW(BAD_INPUT, 400, "Bad input", "The request is not what this route takes; the detail names the field.")               \
+    ROW(BAD_REQUEST, 400, "Bad request", "The request is not valid HTTP; the connection is closed.")                        \
+    ROW(NOT_LOGGED_IN, 401, "Not logged in", "Log in at POST /v1/login and send Authorization: Bearer TOKEN.")              \
+    ROW(TOKEN_EXPIRED, 401, "Login expired", "Log in again at POST /v1/login.")                                             \
+    ROW(BAD_LOGIN, 401, "Wrong name or password", "Check the name and the password and try again.")                         \
+    ROW(FORBIDDEN, 403, "Not for this role", "This route is not open to the role you are logged in with.")                  \
+    ROW(NO_SUCH_ROUTE, 404, "No such route", "See /openapi.yaml for the routes there are.")                                 \
+    ROW(NO_SUCH_SALE, 404, "No such sale", "Check the id; GET /v1/sales lists the sales there are.")                        \
+    ROW(NO_SUCH_ORDER, 404, "No such order", "Check the number; GET /v1/orders lists your orders.")                         \
+    ROW(METHOD_NOT_ALLOWED, 405, "Method not allowed", "The Allow header lists the methods of this route.")                 \
+    ROW(REQUEST_TIMEOUT, 408, "Request too slow", "Send the whole request within the time allowed.")                        \
+    ROW(USERNAME_TAKEN, 409, "Name taken", "Choose another username.")                                                      \
+    ROW(NAME_TAKEN, 409, "Name taken", "You have a sale of this name; choose another.")                                     \
+    ROW(CLOSED, 409, "Sale closed", "The sale is over.")                                                                    \
+    ROW(NOT_OPEN, 409, "Not open yet", "Wait until opens_at of the sale.")                                                  \
+    ROW(PAUSED, 409, "Sale paused", "The seller has paused the sale; try again when it is resumed.")                        \
+    ROW(NOT_PAUSED, 409, "Sale not paused", "Only a paused sale can be resumed.")                                           \
+    ROW(OVER_LIMIT, 409, "Over the limit", "Ask for at most units_per_grab_max units.")                                     \
+    ROW(ALREADY_WON, 409, "Already yours", "You have as many orders in this sale as one buyer may; see order.")             \
+    ROW(SOLD_OUT, 409, "Sold out", "Fewer units are left than you asked for; nothing was taken.")                           \
+    ROW(SALE_OPEN, 409, "Sale is open",                                                                                     \
+        "While a sale is open only name, description, closes_at (later) and pay_within_s may change.")                      \
+    ROW(NOT_AVAILABLE, 409, "Not available",                                                                                \
+        "No more can be withdrawn than is available, nor more offered than 1000000000.")                                    \
+    ROW(BODY_TOO_LARGE, 413, "Body too large", "Send at most 65536 bytes.")                                                 \
+    ROW(URI_TOO_LONG, 414, "Address too long", "Shorten the address; the whole head may have 8192 bytes.")                  \
+    ROW(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "Send JSON with Content-Type: application/json.")            \
+    ROW(KEY_REUSED, 422, "Idempotency-Key reused", "This key won with another body; use a new key for a new grab.")         \
+    ROW(TOO_MANY_TRIES, 429, "Too many tries", "Wait as long as Retry-After says.")                                         \
+    ROW(HEAD_TOO_LARGE, 431, "Head too large", "Send at most 64 headers and 8192 bytes of them.")                           \
+    ROW(BUSY, 503, "Busy", "Try again after the seconds in Retry-After; nothing was taken.")                                \
+    ROW(OUTCOME_UNKNOWN, 503, "Outcome unknown",                                                                            \
+        "Ask again with the same Idempotency-Key, or look at your orders, once the server is back.")                        \
+    ROW(NOT_READY, 503, "Not ready", "The server is starting or stopping; try again shortly.")                              \
+    ROW(FAILED, 500, "Internal error", "Try again; the log of the server says what happened.")
+
+enum problem {
+    PROBLEM_NONE = 0,
+#define PROBLEM_ENUM(code, ...) PROBLEM_##code,
+    PROBLEMS(PROBLEM_ENUM)
+#undef PROBLEM_ENUM
+        PROBLEM_COUNT
+};
+
+int problem_status(enum problem problem);
+const char *problem_code(enum problem problem);
+/* Opens the object and writes type, title, status, code, detail (NULL: the default); the caller may add and must end it. */
+void problem_begin(struct json_out *out, enum problem problem, const char *detail);
+
+#endif
