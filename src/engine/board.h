@@ -1,0 +1,40 @@
+/* board: the notice outside a sale, read by the crowd without a lock.
+ *
+ * What a refusal needs to know, in one cache line, written under the engine's lock after every decision. A reader
+ * takes a snapshot: the version is odd while the board is written and has moved when it was, and then the reader asks
+ * inside. All fields are atomics, for readers and writer do meet. */
+#ifndef STAMPEDE_ENGINE_BOARD_H
+#define STAMPEDE_ENGINE_BOARD_H
+
+#include "engine/sale.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct board {
+    _Atomic uint32_t version;
+    _Atomic uint32_t available;
+    _Atomic uint64_t sale_id; /* 0: no sale */
+    _Atomic uint64_t opens_ms;
+    _Atomic uint64_t closes_ms;
+    _Atomic uint32_t units_per_grab_max;
+    _Atomic uint32_t flags;
+    uint8_t spare[24];
+};
+
+_Static_assert(sizeof(struct board) == 64, "a board is one cache line");
+
+struct board_notice {
+    uint64_t sale_id, opens_ms, closes_ms;
+    uint32_t available, units_per_grab_max;
+    bool paused, closed;
+    enum admission admission;
+};
+
+void board_write(struct board *board, const struct sale *sale);
+void board_clear(struct board *board);
+/* False where it was being written meanwhile. */
+bool board_read(const struct board *board, struct board_notice *out);
+
+#endif

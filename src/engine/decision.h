@@ -1,0 +1,46 @@
+/* decision: what happened to a sale, once. The journal stores it, replay applies it, the clerk files it.
+ *
+ * seq is dense: 1, 2, 3 … over the life of the journal. The number of an order is the seq of its win.
+ * Slices and pointers belong to whoever made the decision and live until the call that was given it returns. */
+#ifndef STAMPEDE_ENGINE_DECISION_H
+#define STAMPEDE_ENGINE_DECISION_H
+
+#include "base/slice.h"
+#include "engine/sale.h"
+
+#include <stdint.h>
+
+enum decision_kind {
+    DECISION_SALE_CREATED = 1,
+    DECISION_SALE_CHANGED = 2,
+    DECISION_STOCK_ADDED = 3,
+    DECISION_SALE_PAUSED = 4,
+    DECISION_SALE_RESUMED = 5,
+    DECISION_SALE_CLOSED = 6,
+    DECISION_WON = 7,
+};
+
+struct decision {
+    uint64_t seq;
+    uint64_t at_ms;
+    enum decision_kind kind;
+    uint64_t sale_id;
+    union {
+        struct {
+            struct slice seller;
+            const struct sale_terms *terms;
+            uint32_t stock;
+        } created;
+        const struct sale_terms *changed; /* all terms, as they are now */
+        int64_t stock_added;              /* negative: withdrawn */
+        struct {
+            struct slice buyer;
+            struct slice key; /* empty: none */
+            uint32_t units;
+            int64_t amount;     /* price x units at the moment of the win; -1: no price */
+            uint64_t pay_by_ms; /* 0: paid at once */
+        } won;
+    };
+};
+
+#endif

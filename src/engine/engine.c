@@ -1,0 +1,108 @@
+#include "engine/engine.h"
+
+#include "base/log.h"
+#include "engine/engine_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum fault engine_open(struct engine **out, uint32_t orders_max, const uint8_t hash_key[16])
+{
+    assert(orders_max > 0 && orders_max <= ORDERS_OPEN_MAX);
+    *out = NULL;
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (engine == NULL) {
+        log_error("engine", "no memory");
+        return FAULT_MEMORY;
+    }
+
+    enum fault fault = region_open(&engine->slots, SALES_OPEN_MAX * sizeof(struct sale_slot));
+    if (fault == FAULT_NONE) fault = region_open(&engine->boards, SALES_OPEN_MAX * sizeof(struct board));
+    if (fault == FAULT_NONE) fault = holdings_open(&engine->holdings, orders_max, hash_key);
+    if (fault == FAULT_NONE) fault = names_open(&engine->names, SALE_NAMES_MAX, hash_key);
+    if (fault != FAULT_NONE) {
+        engine_close(engine);
+        return fault;
+    }
+    *out = engine;
+    return FAULT_NONE;
+}
+
+void engine_close(struct engine *engine)
+{
+    if (engine == NULL) return;
+    names_close(&engine->names);
+    holdings_close(&engine->holdings);
+    region_close(&engine->boards);
+    region_close(&engine->slots);
+    free(engine);
+}
+
+uint64_t engine_seq(const struct engine *engine)
+{
+    return engine->seq;
+}
+
+uint64_t engine_digest(const struct engine *engine)
+{
+    return engine->digest;
+}
+
+uint64_t engine_time(const struct engine *engine)
+{
+    return engine->at_ms;
+}
+
+bool engine_sale(const struct engine *engine, uint64_t sale_id, struct sale *out)
+{
+    const struct sale_slot *slot = slot_find(engine, sale_id);
+    if (slot == NULL) return false;
+    *out = slot->sale;
+    return true;
+}
+
+/* An order is to be found only while its sale is: NULL where that is being let go of. */
+static const struct sale *order_sale(const struct engine *engine, uint32_t cell)
+{
+    const struct sale_slot *slot = slot_at(engine, holding_at(&engine->holdings, cell)->slot);
+    assert(slot->sale.id != 0);
+    return slot->leaving ? NULL : &slot->sale;
+}
+
+bool engine_order(const struct engine *engine, uint64_t order_no, struct order *out)
+{
+    uint32_t cell = holdings_by_no(&engine->holdings, order_no);
+    const struct sale *sale = cell == 0 ? NULL : order_sale(engine, cell);
+    if (sale == NULL) return false;
+    holdings_order(&engine->holdings, cell, sale, out);
+    return true;
+}
+
+uint64_t engine_sale_by_name(const struct engine *engine, struct slice seller, struct slice name)
+{
+    if (seller.len > USERNAME_BYTES_MAX || name.len > SALE_NAME_BYTES_MAX) return 0;
+    return names_sale(&engine->names, names_hash(&engine->names, seller, name));
+}
+
+void engine_each_order(const struct engine *engine, bool (*visit)(void *arg, const struct order *order), void *arg)
+{
+    for (uint32_t cell = 1; cell <= engine->holdings.orders.fresh; cell++) {
+        if (holding_at(&engine->holdings, cell)->units == 0) continue;
+        const struct sale *sale = order_sale(engine, cell);
+        if (sale == NULL) continue;
+        struct order order;
+        holdings_order(&engine->holdings, cell, sale, &order);
+        if (!visit(arg, &order)) return;
+    }
+}
+
+void engine_usage(const struct engine *engine, struct engine_usage *out)
+{
+    *out = (struct engine_usage){
+        .sales = engine->sales,
+        .orders = engine->holdings.orders.used,
+        .orders_max = engine->holdings.orders.cells_max,
+        .bytes = sizeof *engine + holdings_bytes(&engine->holdings) + names_bytes(&engine->names) +
+                 engine->slots_touched * (uint64_t)(sizeof(struct sale_slot) + sizeof(struct board)),
+    };
+}

@@ -1,0 +1,135 @@
+/* engine: decides who gets what. Pure: no I/O, no clock, no malloc after open.
+ *
+ * Two halves. engine_decide_*() read and answer a verdict; on VERDICT_WON or VERDICT_DONE they have filled a complete
+ * decision. engine_apply() writes that decision and cannot fail; replay calls engine_apply() alone. The caller holds one
+ * lock around decide, apply and the append to the journal (gate/local.c); only engine_refuse_early() and
+ * engine_admits_anyone() may be called without it. A decision's time is the caller's, or that of the decision before it
+ * where the caller read the clock a little too early: times in the journal never go back (P12).
+ *
+ * Invariants:
+ *   E1  available + held + sold = offered for every sale, after every apply (P1).
+ *   E2  a buyer's held and paid orders in a sale never exceed grabs_per_buyer_max as it was when they won (P2).
+ *   E3  order numbers and sequence numbers only rise.
+ *   E4  the digest after seq n depends only on the decisions up to n and the states they led to (P5).
+ *
+ * Memory is reserved at open and touched as it is used: about 90 bytes for an order with a 16-byte buyer. */
+#ifndef STAMPEDE_ENGINE_ENGINE_H
+#define STAMPEDE_ENGINE_ENGINE_H
+
+#include "base/fault.h"
+#include "base/slice.h"
+#include "engine/decision.h"
+#include "engine/sale.h"
+#include "engine/verdict.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+
+/* Reserves the memory for orders_max orders of open sales. hash_key: 16 random bytes for the tables keyed by names. */
+enum fault engine_open(struct engine **out, uint32_t orders_max, const uint8_t hash_key[16]) MUST_USE;
+void engine_close(struct engine *engine);
+
+/* A grab as it reaches the gate. buyer empty: an open sale's next claim number names the buyer. */
+struct grab {
+    uint64_t sale_id;
+    struct slice buyer;
+    struct slice key; /* Idempotency-Key, empty: none */
+    uint32_t units;
+    uint64_t now_ms;
+};
+
+/* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (the buyer's newest counting order). */
+struct grab_answer {
+    enum verdict verdict;
+    uint32_t available; /* after the decision */
+    struct order order;
+};
+
+/* Without the lock, from any thread: VERDICT_SOLD_OUT when the sale is running, has nothing left at all and the buyer
+ * certainly holds nothing in it, so that the full decision would say the same; VERDICT_DONE when only that can tell. */
+enum verdict engine_refuse_early(const struct engine *engine, const struct grab *grab);
+
+/* Without the lock, from any thread: whether the sale is in memory with admission open. */
+bool engine_admits_anyone(const struct engine *engine, uint64_t sale_id);
+
+/* First that applies: BAD_INPUT (no units, a text too long or with a NUL in it), NO_SUCH_SALE, REPEATED / KEY_REUSED
+ * (same key, other units), CLOSED, NOT_OPEN, PAUSED, OVER_LIMIT, ALREADY_WON, SOLD_OUT, BUSY (no memory for another
+ * order), WON.
+ *
+ * A grab without a buyer, in a sale with admission open, gets one: "claim:" and its number, or with a key "key:" and
+ * the key, so that a repeat finds its order ("cut:", the key cut to fit and its hash, where it is longer than 60 bytes).
+ * In a sale with admission login it is BUSY: the admission has just changed, and whoever asks again will know.
+ *
+ * A name that looks like one of those is BAD_INPUT there. The slices of *out point into *answer. */
+enum verdict engine_decide_grab(const struct engine *engine, const struct grab *grab, struct decision *out,
+                                struct grab_answer *answer);
+
+/* Who asks for a seller's change, and when. A sale of someone else does not exist for a seller: NO_SUCH_SALE (P8). */
+struct asker {
+    struct slice name;
+    bool admin;
+    uint64_t now_ms;
+};
+
+/* A new sale of the asker: BAD_INPUT (sale_terms_objection() says why; or stock or seller beyond bounds.h), NAME_TAKEN, BUSY
+ * (too many open sales) or DONE; out->sale_id is the id it gets. */
+enum verdict engine_decide_create(const struct engine *engine, const struct asker *seller, const struct sale_terms *terms,
+                                  uint32_t stock, struct decision *out);
+/* terms are the whole terms after the change. BAD_INPUT as for a new sale; CLOSED once closed; SALE_OPEN when the sale
+ * has opened and anything but name, description, closes_ms (later, or removed) and pay_within_s differs; NAME_TAKEN. */
+enum verdict engine_decide_change(const struct engine *engine, const struct asker *asker, uint64_t sale_id,
+                                  const struct sale_terms *terms, struct decision *out);
+/* NOT_AVAILABLE: withdraws more than is available, or offers more than STOCK_MAX. CLOSED once closed. */
+enum verdict engine_decide_stock(const struct engine *engine, const struct asker *asker, uint64_t sale_id, int64_t add,
+                                 struct decision *out);
+/* kind is DECISION_SALE_PAUSED (PAUSED if it is), _RESUMED (NOT_PAUSED if not) or _CLOSED; CLOSED once closed. */
+enum verdict engine_decide_switch(const struct engine *engine, const struct asker *asker, uint64_t sale_id,
+                                  enum decision_kind kind, struct decision *out);
+
+/* Writes a decision. decision->seq must be engine_seq() + 1. An impossible decision is an assertion. */
+void engine_apply(struct engine *engine, const struct decision *decision);
+
+/* Replay of bytes from a disk must not trust them: says why a decision cannot follow the present state, or NULL, after
+ * which engine_apply() takes it whatever it is.
+ *
+ * Letting go of sales (engine_forget) leaves no record. So where a decision needs the place of a sale that was over by
+ * then, or the memory of its orders, apply lets go of that sale first, as the server had. */
+const char *engine_objection(const struct engine *engine, const struct decision *decision);
+
+/* Start-up from the ledger: put what was filed (sales before their orders; the name of every sale, also of closed ones),
+ * then set the point it was filed at. Sales must be there that were not over at that point's time, not at the time of
+ * the start: decisions after the point may still speak of them. FAULT_DAMAGE where the ledger contradicts itself,
+ * FAULT_SPACE where it has more than fits; the reason has been logged. */
+enum fault engine_load_sale(struct engine *engine, const struct sale *sale) MUST_USE;
+enum fault engine_load_name(struct engine *engine, struct slice seller, struct slice name, uint64_t sale_id) MUST_USE;
+enum fault engine_load_order(struct engine *engine, const struct order *order) MUST_USE;
+void engine_load_point(struct engine *engine, uint64_t seq, uint64_t digest, uint64_t sale_id_last, uint64_t at_ms);
+
+uint64_t engine_seq(const struct engine *engine);    /* of the last decision applied */
+uint64_t engine_digest(const struct engine *engine); /* E4 */
+uint64_t engine_time(const struct engine *engine);   /* at_ms of the last decision applied */
+
+/* Copies out; false where memory does not have it (the ledger may). */
+bool engine_sale(const struct engine *engine, uint64_t sale_id, struct sale *out);
+bool engine_order(const struct engine *engine, uint64_t order_no, struct order *out);
+/* The sale of a seller by name, 0 if none; closed ones count. */
+uint64_t engine_sale_by_name(const struct engine *engine, struct slice seller, struct slice name);
+
+/* Walks what is in memory, for the audit and for housekeeping. Stops when visit returns false. */
+void engine_each_sale(const struct engine *engine, bool (*visit)(void *arg, const struct sale *sale), void *arg);
+void engine_each_order(const struct engine *engine, bool (*visit)(void *arg, const struct order *order), void *arg);
+
+/* Lets go of a sale closed at now_ms with nothing held, once the ledger can answer for it. From the first call on neither
+ * the sale nor its orders are found here; its memory comes back at most orders_max orders a call, so that the lock is held
+ * shortly. True when none of it is left, false when there is more to do or the sale is not over. Its name stays taken. */
+bool engine_forget(struct engine *engine, uint64_t sale_id, uint32_t orders_max, uint64_t now_ms);
+
+struct engine_usage {
+    uint32_t sales, orders, orders_max;
+    uint64_t bytes; /* of memory touched for them, reserved memory not counted */
+};
+void engine_usage(const struct engine *engine, struct engine_usage *out);
+
+#endif

@@ -1,0 +1,73 @@
+/* engine_state: what the files of this room share. Nobody else includes it.
+ *
+ * A sale sits in slot id % SALES_OPEN_MAX, so it is found without a search; ids skip slots that are taken. */
+#ifndef STAMPEDE_ENGINE_ENGINE_STATE_H
+#define STAMPEDE_ENGINE_ENGINE_STATE_H
+
+#include "base/region.h"
+#include "engine/board.h"
+#include "engine/engine.h"
+#include "engine/holdings.h"
+#include "engine/names.h"
+
+struct sale_slot {
+    struct sale sale;      /* id 0: nobody sits here */
+    uint32_t orders_first; /* head of the list of its orders, 0 if none */
+    bool leaving;          /* being let go of: nobody finds it any more, its place is not free yet */
+};
+
+struct engine {
+    struct region slots;  /* struct sale_slot [SALES_OPEN_MAX] */
+    struct region boards; /* struct board [SALES_OPEN_MAX]; never unmapped while anyone may read */
+    struct holdings holdings;
+    struct names names;
+    uint32_t sales;         /* slots taken */
+    uint32_t slots_touched; /* slots ever taken */
+    uint64_t seq;
+    uint64_t digest;
+    uint64_t at_ms;    /* of the last decision applied */
+    uint64_t floor_ms; /* no decision is made before it: at_ms, or the time at which a sale was let go of */
+    uint64_t sale_id_last;
+};
+
+static inline struct sale_slot *slot_at(const struct engine *engine, uint64_t sale_id)
+{
+    return (struct sale_slot *)(void *)engine->slots.base + sale_id % SALES_OPEN_MAX;
+}
+
+static inline struct board *board_at(const struct engine *engine, uint64_t sale_id)
+{
+    return (struct board *)(void *)engine->boards.base + sale_id % SALES_OPEN_MAX;
+}
+
+static inline struct sale_slot *slot_find(const struct engine *engine, uint64_t sale_id)
+{
+    struct sale_slot *slot = slot_at(engine, sale_id);
+    return sale_id != 0 && slot->sale.id == sale_id && !slot->leaving ? slot : NULL;
+}
+
+/* slots.c */
+bool slot_is_free(const struct engine *engine, uint64_t sale_id); /* of the slot this id would get */
+/* Seats a sale in its slot, which is free, and puts up its board. */
+void slot_take(struct engine *engine, const struct sale *sale);
+/* Whether replay may give up a sale because the server had: closed by then, with nothing held. */
+bool slot_is_over(const struct sale_slot *slot, uint64_t now_ms);
+bool slots_any_over(const struct engine *engine, uint64_t now_ms);
+/* Empties one slot, and all that are over. */
+void slot_empty(struct engine *engine, struct sale_slot *slot);
+void slots_empty_over(struct engine *engine, uint64_t now_ms);
+
+/* Text of users that may become part of a record: 1 to bytes_max bytes, no NUL, for values hold it NUL-terminated. */
+static inline bool text_may_be_kept(struct slice text, size_t bytes_max)
+{
+    return text.len > 0 && text.len <= bytes_max && memchr(text.data, '\0', text.len) == NULL;
+}
+
+/* decide.c: engine_decide_grab() for a buyer that has its name already, also one that was made up for it. */
+enum verdict grab_decide(const struct engine *engine, const struct grab *grab, struct decision *out,
+                         struct grab_answer *answer);
+
+/* digest.c: the digest that follows, given the sale as the decision has left it (E4). */
+uint64_t digest_next(uint64_t digest, const struct decision *decision, const struct sale *sale);
+
+#endif

@@ -1,0 +1,257 @@
+#include "engine/holdings.h"
+
+#include "base/siphash.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const uint32_t text_bytes[HOLDING_TEXT_SIZES] = { 16, 32, 64 };
+
+enum fault holdings_open(struct holdings *holdings, uint32_t orders_max, const uint8_t hash_key[16])
+{
+    *holdings = (struct holdings){ 0 };
+    memcpy(holdings->hash_key, hash_key, sizeof holdings->hash_key);
+
+    enum fault fault = pool_open(&holdings->orders, sizeof(struct holding), orders_max);
+    /* An order has two texts at most, and any size of cell may have to hold all of them. Room is reserved, not used:
+     * this way an order that finds a cell finds its texts' cells too. */
+    for (int i = 0; i < HOLDING_TEXT_SIZES && fault == FAULT_NONE; i++)
+        fault = pool_open(&holdings->texts[i], text_bytes[i], orders_max * 2);
+    if (fault == FAULT_NONE) fault = filter_open(&holdings->buyers, orders_max);
+    if (fault == FAULT_NONE)
+        fault = index_open(&holdings->by_buyer, &holdings->orders, offsetof(struct holding, buyer_hash),
+                           offsetof(struct holding, buyer_link));
+    if (fault == FAULT_NONE)
+        fault = index_open(&holdings->by_no, &holdings->orders, offsetof(struct holding, no_low),
+                           offsetof(struct holding, no_link));
+    if (fault == FAULT_NONE)
+        fault = index_open(&holdings->by_key, &holdings->orders, offsetof(struct holding, key_hash),
+                           offsetof(struct holding, key_link));
+    if (fault != FAULT_NONE) holdings_close(holdings);
+    return fault;
+}
+
+void holdings_close(struct holdings *holdings)
+{
+    index_close(&holdings->by_key);
+    index_close(&holdings->by_no);
+    index_close(&holdings->by_buyer);
+    filter_close(&holdings->buyers);
+    for (int i = 0; i < HOLDING_TEXT_SIZES; i++) pool_close(&holdings->texts[i]);
+    pool_close(&holdings->orders);
+}
+
+static uint64_t hash_number_and_text(const struct holdings *holdings, uint64_t number, struct slice text)
+{
+    uint8_t bytes[sizeof number + 64];
+    assert(text.len <= 64);
+    memcpy(bytes, &number, sizeof number);
+    if (text.len > 0) memcpy(bytes + sizeof number, text.data, text.len);
+    return siphash(holdings->hash_key, bytes, sizeof number + text.len);
+}
+
+struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struct slice buyer)
+{
+    return (struct holder){
+        .hash = hash_number_and_text(holdings, sale_id, buyer),
+        .slot = (uint32_t)(sale_id % SALES_OPEN_MAX),
+        .buyer = buyer,
+    };
+}
+
+bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder)
+{
+    return filter_has(&holdings->buyers, (uint32_t)holder->hash);
+}
+
+static int text_size(size_t len)
+{
+    return len <= 16 ? 0 : len <= 32 ? 1 : 2;
+}
+
+static struct slice text_at(const struct holdings *holdings, uint32_t cell, uint8_t len)
+{
+    return (struct slice){ pool_cell(&holdings->texts[text_size(len)], cell), len };
+}
+
+static uint32_t text_put(struct holdings *holdings, struct slice text)
+{
+    struct pool *pool = &holdings->texts[text_size(text.len)];
+    uint32_t cell = pool_acquire(pool);
+    assert(cell != 0);
+    memcpy(pool_cell(pool, cell), text.data, text.len);
+    return cell;
+}
+
+static void text_drop(struct holdings *holdings, uint32_t cell, uint8_t len)
+{
+    pool_release(&holdings->texts[text_size(len)], cell);
+}
+
+/* A slot is given to another sale only when its last order is gone, so a slot says which sale. */
+static bool is_holder(const struct holdings *holdings, const struct holding *holding, const struct holder *holder)
+{
+    return holding->slot == holder->slot &&
+           slice_equal(text_at(holdings, holding->buyer_cell, holding->buyer_len), holder->buyer);
+}
+
+/* The filter is asked first: it is a tenth of the size of the index and its cells, so it stays near, and most who come have
+ * won nothing yet. */
+uint32_t holdings_newest(const struct holdings *holdings, const struct holder *holder)
+{
+    if (!holdings_may_hold(holdings, holder)) return 0;
+    uint32_t cell = index_first(&holdings->by_buyer, (uint32_t)holder->hash);
+    while (cell != 0 && !is_holder(holdings, holding_at(holdings, cell), holder))
+        cell = index_next(&holdings->by_buyer, cell);
+    return cell;
+}
+
+static bool is_key(const struct holdings *holdings, const struct holding *holding, struct slice key)
+{
+    return slice_equal(text_at(holdings, holding->key_cell, holding->key_len), key);
+}
+
+uint32_t holdings_by_key(const struct holdings *holdings, const struct holder *holder, struct slice key)
+{
+    if (key.len == 0 || !holdings_may_hold(holdings, holder)) return 0;
+    uint32_t cell = index_first(&holdings->by_key, (uint32_t)hash_number_and_text(holdings, holder->hash, key));
+    while (cell != 0) {
+        const struct holding *holding = holding_at(holdings, cell);
+        if (is_key(holdings, holding, key) && is_holder(holdings, holding, holder)) break;
+        cell = index_next(&holdings->by_key, cell);
+    }
+    return cell;
+}
+
+static uint64_t holding_no(const struct holding *holding)
+{
+    return (uint64_t)holding->no_high << 32 | holding->no_low;
+}
+
+uint32_t holdings_by_no(const struct holdings *holdings, uint64_t no)
+{
+    uint32_t cell = index_first(&holdings->by_no, (uint32_t)no);
+    while (cell != 0 && holding_no(holding_at(holdings, cell)) != no) cell = index_next(&holdings->by_no, cell);
+    return cell;
+}
+
+bool holdings_have_room(const struct holdings *holdings)
+{
+    return holdings->orders.used < holdings->orders.cells_max;
+}
+
+/* Joins the buyer's orders: the one with the highest number stands for all and counts them. */
+static void buyer_join(struct holdings *holdings, const struct holder *holder, uint32_t cell)
+{
+    struct holding *holding = holding_at(holdings, cell);
+    uint32_t other_cell = holdings_newest(holdings, holder);
+    if (other_cell == 0) {
+        holding->grabs = 1;
+        holding->newest = 1;
+        index_put(&holdings->by_buyer, cell);
+        filter_add(&holdings->buyers, holding->buyer_hash);
+        return;
+    }
+
+    struct holding *other = holding_at(holdings, other_cell);
+    if (holding_no(other) > holding_no(holding)) {
+        other->grabs = (other->grabs + 1) & 0xffffff;
+        return;
+    }
+    holding->grabs = (other->grabs + 1) & 0xffffff;
+    holding->newest = 1;
+    other->newest = 0;
+    index_replace(&holdings->by_buyer, other_cell, cell);
+}
+
+void holdings_add(struct holdings *holdings, const struct holder *holder, const struct holding_new *order, uint32_t *list)
+{
+    assert(order->units > 0);
+    assert(holder->buyer.len > 0 && holder->buyer.len <= BUYER_BYTES_MAX);
+    assert(order->key.len <= IDEMPOTENCY_KEY_BYTES_MAX);
+
+    uint32_t cell = pool_acquire(&holdings->orders);
+    assert(cell != 0);
+    struct holding *holding = holding_at(holdings, cell);
+    *holding = (struct holding){
+        .older = *list,
+        .no_low = (uint32_t)order->no,
+        .no_high = (uint32_t)(order->no >> 32),
+        .won_ms = order->won_ms,
+        .buyer_hash = (uint32_t)holder->hash,
+        .buyer_cell = text_put(holdings, holder->buyer),
+        .buyer_len = (uint8_t)holder->buyer.len,
+        .units = order->units,
+        .pay_within_s = order->pay_within_s,
+        .state = order->state & 0x7f,
+        .slot = (uint16_t)holder->slot,
+    };
+    *list = cell;
+    index_put(&holdings->by_no, cell);
+    if (order->key.len > 0) {
+        holding->key_cell = text_put(holdings, order->key);
+        holding->key_len = (uint8_t)order->key.len;
+        holding->key_hash = (uint32_t)hash_number_and_text(holdings, holder->hash, order->key);
+        index_put(&holdings->by_key, cell);
+    }
+    buyer_join(holdings, holder, cell);
+}
+
+void holdings_drop(struct holdings *holdings, uint32_t *list)
+{
+    uint32_t cell = *list;
+    assert(cell != 0);
+    struct holding *holding = holding_at(holdings, cell);
+    *list = holding->older;
+
+    index_remove(&holdings->by_no, cell);
+    if (holding->newest) {
+        index_remove(&holdings->by_buyer, cell);
+        filter_drop(&holdings->buyers, holding->buyer_hash);
+    }
+    if (holding->key_cell != 0) {
+        index_remove(&holdings->by_key, cell);
+        text_drop(holdings, holding->key_cell, holding->key_len);
+    }
+    text_drop(holdings, holding->buyer_cell, holding->buyer_len);
+    holding->units = 0;
+    pool_release(&holdings->orders, cell);
+}
+
+static void text_copy(const struct holdings *holdings, uint32_t cell, uint8_t len, char *out)
+{
+    struct slice text = text_at(holdings, cell, len);
+    memcpy(out, text.data, text.len);
+    out[text.len] = '\0';
+}
+
+void holdings_order(const struct holdings *holdings, uint32_t cell, const struct sale *sale, struct order *out)
+{
+    const struct holding *holding = holding_at(holdings, cell);
+    out->no = holding_no(holding);
+    out->sale_id = sale->id;
+    text_copy(holdings, holding->buyer_cell, holding->buyer_len, out->buyer);
+    text_copy(holdings, holding->key_cell, holding->key_len, out->key);
+    out->units = holding->units;
+    out->amount = sale_amount(&sale->terms, holding->units);
+    out->state = (enum order_state)holding->state;
+    out->won_ms = holding->won_ms;
+    out->pay_by_ms = holding->pay_within_s == 0 ? 0 : holding->won_ms + holding->pay_within_s * UINT64_C(1000);
+}
+
+static uint64_t pool_bytes(const struct pool *pool)
+{
+    return (uint64_t)pool->fresh * pool->cell_bytes;
+}
+
+static uint64_t index_bytes(const struct index *index)
+{
+    return (uint64_t)index->bucket_count * sizeof(uint32_t);
+}
+
+uint64_t holdings_bytes(const struct holdings *holdings)
+{
+    uint64_t bytes = pool_bytes(&holdings->orders) + filter_bytes(&holdings->buyers);
+    for (int i = 0; i < HOLDING_TEXT_SIZES; i++) bytes += pool_bytes(&holdings->texts[i]);
+    return bytes + index_bytes(&holdings->by_buyer) + index_bytes(&holdings->by_no) + index_bytes(&holdings->by_key);
+}

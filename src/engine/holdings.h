@@ -1,0 +1,103 @@
+/* holdings: the orders of open sales in memory, found by number, by buyer and by Idempotency-Key.
+ *
+ * One cell of 64 bytes an order, and one cell of 16, 32 or 64 bytes for each of its texts. Only the newest order of a
+ * buyer stands in the index by buyer: it knows how many there are, which is all a decision asks. A sale's orders hang on
+ * a list, newest first, so that a sale that is over can be let go of piece by piece.
+ *
+ * Under the engine's lock, but for holder_of() and holdings_may_hold(). */
+#ifndef STAMPEDE_ENGINE_HOLDINGS_H
+#define STAMPEDE_ENGINE_HOLDINGS_H
+
+#include "base/fault.h"
+#include "base/index.h"
+#include "base/pool.h"
+#include "base/slice.h"
+#include "engine/filter.h"
+#include "engine/sale.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct holding {
+    uint32_t buyer_link;
+    uint32_t no_link;
+    uint32_t key_link;
+    uint32_t older;  /* the next order of the sale, 0 at the end */
+    uint32_t no_low; /* also its hash in the index by number: dense numbers fill every bucket alike */
+    uint32_t no_high;
+    uint64_t won_ms;
+    uint32_t buyer_hash;
+    uint32_t key_hash;
+    uint32_t buyer_cell;
+    uint32_t key_cell; /* 0: no key */
+    uint32_t units;    /* 0: the cell is free */
+    uint32_t pay_within_s;
+    uint32_t grabs : 24; /* of the newest: the buyer's held and paid orders */
+    uint32_t state : 7;
+    uint32_t newest : 1;
+    uint16_t slot;
+    uint8_t buyer_len;
+    uint8_t key_len;
+};
+
+_Static_assert(sizeof(struct holding) == 64, "an order is one cache line");
+_Static_assert(GRABS_PER_BUYER_MAX < 1u << 24, "grabs of a buyer fit their bits");
+_Static_assert(SALES_OPEN_MAX <= UINT16_MAX + 1u, "a slot fits its bits");
+_Static_assert(BUYER_BYTES_MAX <= 64 && IDEMPOTENCY_KEY_BYTES_MAX <= 64, "a text fits the largest cell");
+
+#define HOLDING_TEXT_SIZES 3
+
+struct holdings {
+    uint8_t hash_key[16];
+    struct pool orders;
+    struct pool texts[HOLDING_TEXT_SIZES]; /* of 16, 32 and 64 bytes: buyers and keys */
+    struct index by_buyer, by_no, by_key;
+    struct filter buyers;
+};
+
+enum fault holdings_open(struct holdings *holdings, uint32_t orders_max, const uint8_t hash_key[16]) MUST_USE;
+void holdings_close(struct holdings *holdings);
+
+/* A buyer in a sale, hashed once for everything that is asked about them. */
+struct holder {
+    uint64_t hash;
+    uint32_t slot;
+    struct slice buyer;
+};
+struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struct slice buyer); /* any thread */
+
+/* Any thread: false means certainly no order of theirs was there before what the caller has acquired. */
+bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder);
+
+/* Cells, or 0. */
+uint32_t holdings_newest(const struct holdings *holdings, const struct holder *holder);
+uint32_t holdings_by_key(const struct holdings *holdings, const struct holder *holder, struct slice key);
+uint32_t holdings_by_no(const struct holdings *holdings, uint64_t no);
+
+static inline struct holding *holding_at(const struct holdings *holdings, uint32_t cell)
+{
+    return pool_cell(&holdings->orders, cell);
+}
+
+/* An order as it comes: won just now, or loaded from the ledger, in any order of numbers. */
+struct holding_new {
+    uint64_t no;
+    uint64_t won_ms;
+    struct slice key; /* empty: none */
+    uint32_t units;
+    uint32_t pay_within_s; /* 0: none */
+    enum order_state state;
+};
+
+bool holdings_have_room(const struct holdings *holdings);
+/* After holdings_have_room(). list: the head of the sale's list. */
+void holdings_add(struct holdings *holdings, const struct holder *holder, const struct holding_new *order, uint32_t *list);
+/* Lets go of the first of the list. */
+void holdings_drop(struct holdings *holdings, uint32_t *list);
+
+/* The order in a cell as a value. Its amount follows from the sale: a price never changes once a sale has opened. */
+void holdings_order(const struct holdings *holdings, uint32_t cell, const struct sale *sale, struct order *out);
+
+uint64_t holdings_bytes(const struct holdings *holdings); /* of memory touched */
+
+#endif

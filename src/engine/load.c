@@ -1,0 +1,124 @@
+#include "engine/engine_state.h"
+
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The ledger is a file like any other: what it says is checked as the journal's decisions are, so that no later decision
+ * can meet a state that none could have led to. */
+
+static bool text_is_ended(const char *text, size_t bytes_max)
+{
+    return strnlen(text, bytes_max + 1) <= bytes_max;
+}
+
+static bool text_is_a_name(const char *text, size_t bytes_max)
+{
+    return text[0] != '\0' && text_is_ended(text, bytes_max);
+}
+
+static const char *sale_objection(const struct engine *engine, const struct sale *sale)
+{
+    if (sale->id == 0) return "it has no id";
+    if (!slot_is_free(engine, sale->id)) return "its place is taken by another open sale";
+    if (!text_is_a_name(sale->seller, USERNAME_BYTES_MAX)) return "its seller has no possible name";
+    if (!sale_counts_add_up(&sale->counts)) return "available + held + sold is not offered";
+    return sale_terms_objection(&sale->terms);
+}
+
+enum fault engine_load_sale(struct engine *engine, const struct sale *sale)
+{
+    const char *objection = sale_objection(engine, sale);
+    if (objection != NULL) {
+        log_error("engine", "sale %" PRIu64 " of the ledger cannot be: %s", sale->id, objection);
+        return FAULT_DAMAGE;
+    }
+    slot_take(engine, sale);
+    return FAULT_NONE;
+}
+
+enum fault engine_load_name(struct engine *engine, struct slice seller, struct slice name, uint64_t sale_id)
+{
+    bool possible = sale_id != 0 && text_may_be_kept(seller, USERNAME_BYTES_MAX) &&
+                    text_may_be_kept(name, SALE_NAME_BYTES_MAX);
+    uint64_t hash = possible ? names_hash(&engine->names, seller, name) : 0;
+    if (!possible || names_sale(&engine->names, hash) != 0) {
+        log_error("engine", "the name of sale %" PRIu64 " of the ledger cannot be: %s", sale_id,
+                  possible ? "another sale has it" : "it is not a name");
+        return FAULT_DAMAGE;
+    }
+    if (!names_have_room(&engine->names)) {
+        log_error("engine", "the ledger has more names of sales than %u", SALE_NAMES_MAX);
+        return FAULT_SPACE;
+    }
+    names_put(&engine->names, hash, sale_id);
+    return FAULT_NONE;
+}
+
+static const char *order_objection(const struct engine *engine, const struct order *order, const struct sale_slot *slot)
+{
+    if (order->no == 0) return "it has no number";
+    if (order->units == 0 || order->units > STOCK_MAX) return "its units are out of bounds";
+    if (order->won_ms > TIME_MS_MAX) return "its time is beyond the year 9999";
+    if (order->state > ORDER_PAID) return "its state is of no known kind";
+    if (order->amount != sale_amount(&slot->sale.terms, order->units)) return "its amount is not the price of its units";
+    if (!text_is_a_name(order->buyer, BUYER_BYTES_MAX)) return "its buyer has no possible name";
+    if (!text_is_ended(order->key, IDEMPOTENCY_KEY_BYTES_MAX)) return "its key is too long";
+    if (holdings_by_no(&engine->holdings, order->no) != 0) return "there is another of its number";
+
+    uint64_t pay_within_ms = order->pay_by_ms - order->won_ms;
+    bool possible = pay_within_ms % 1000 == 0 && pay_within_ms > 0 && pay_within_ms / 1000 <= PAY_WITHIN_S_MAX;
+    if (order->pay_by_ms != 0 && !possible) return "its time to pay by does not follow from its sale";
+    if (order->pay_by_ms == 0 && order->state == ORDER_HELD) return "it is held for ever";
+    return NULL;
+}
+
+/* What only the buyer's other orders can tell. */
+static const char *holder_objection(const struct engine *engine, const struct order *order, const struct holder *holder)
+{
+    const struct sale *sale = &slot_at(engine, order->sale_id)->sale;
+    if (holdings_by_key(&engine->holdings, holder, slice_of(order->key)) != 0) return "its key has won before";
+    uint32_t newest = holdings_newest(&engine->holdings, holder);
+    uint32_t grabs = newest == 0 ? 0 : holding_at(&engine->holdings, newest)->grabs;
+    return grabs < sale->terms.grabs_per_buyer_max ? NULL : "its buyer has more orders than the sale allows";
+}
+
+enum fault engine_load_order(struct engine *engine, const struct order *order)
+{
+    struct sale_slot *slot = slot_find(engine, order->sale_id);
+    const char *objection = slot == NULL ? "its sale is not among the open ones" : order_objection(engine, order, slot);
+    struct holder holder = { 0 };
+    if (objection == NULL) {
+        holder = holder_of(&engine->holdings, order->sale_id, slice_of(order->buyer));
+        objection = holder_objection(engine, order, &holder);
+    }
+    if (objection != NULL) {
+        log_error("engine", "order %" PRIu64 " of the ledger cannot be: %s", order->no, objection);
+        return FAULT_DAMAGE;
+    }
+    if (!holdings_have_room(&engine->holdings)) {
+        log_error("engine", "the ledger has more orders of open sales than memory was reserved for");
+        return FAULT_SPACE;
+    }
+
+    struct holding_new loaded = {
+        .no = order->no,
+        .won_ms = order->won_ms,
+        .key = slice_of(order->key),
+        .units = order->units,
+        .pay_within_s = order->pay_by_ms == 0 ? 0 : (uint32_t)((order->pay_by_ms - order->won_ms) / 1000),
+        .state = order->state,
+    };
+    holdings_add(&engine->holdings, &holder, &loaded, &slot->orders_first);
+    return FAULT_NONE;
+}
+
+void engine_load_point(struct engine *engine, uint64_t seq, uint64_t digest, uint64_t sale_id_last, uint64_t at_ms)
+{
+    engine->seq = seq;
+    engine->digest = digest;
+    engine->at_ms = at_ms;
+    engine->floor_ms = at_ms;
+    if (sale_id_last > engine->sale_id_last) engine->sale_id_last = sale_id_last;
+}

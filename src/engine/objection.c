@@ -1,0 +1,93 @@
+#include "engine/engine_state.h"
+
+/* What the engine would have said instead, as a reason for whoever reads it in a log. */
+static const char *const reasons[VERDICT_COUNT] = {
+    [VERDICT_REPEATED] = "its Idempotency-Key has won before",
+    [VERDICT_KEY_REUSED] = "its Idempotency-Key has won before with other units",
+    [VERDICT_NO_SUCH_SALE] = "its sale is not known",
+    [VERDICT_CLOSED] = "its sale was closed by then",
+    [VERDICT_NOT_OPEN] = "its sale was not open yet",
+    [VERDICT_PAUSED] = "its sale was paused",
+    [VERDICT_NOT_PAUSED] = "its sale was not paused",
+    [VERDICT_OVER_LIMIT] = "it has more units than a grab may have",
+    [VERDICT_ALREADY_WON] = "its buyer had won as often as the sale allows",
+    [VERDICT_SOLD_OUT] = "it has more units than were available",
+    [VERDICT_NAME_TAKEN] = "its seller has another sale of that name",
+    [VERDICT_SALE_OPEN] = "it changes what may not change in an open sale",
+    [VERDICT_NOT_AVAILABLE] = "it adds or withdraws more stock than it could",
+    [VERDICT_BAD_INPUT] = "its fields are out of bounds",
+    [VERDICT_BUSY] = "there is no memory for it: raise the limits the server was started with",
+};
+
+/* A start finds sales in memory that the server had let go of before it stopped; their places count as free. */
+static const char *created_objection(const struct engine *engine, const struct decision *decision)
+{
+    struct slice seller = decision->created.seller;
+    const struct sale_terms *terms = decision->created.terms;
+    if (!text_may_be_kept(seller, USERNAME_BYTES_MAX)) return "its seller has no possible name";
+    if (sale_terms_objection(terms) != NULL) return reasons[VERDICT_BAD_INPUT];
+    if (decision->created.stock > STOCK_MAX) return reasons[VERDICT_BAD_INPUT];
+    if (decision->sale_id <= engine->sale_id_last) return "its sale's id was given before";
+    if (decision->sale_id - engine->sale_id_last > SALES_OPEN_MAX) return "its sale's id leaps too far";
+    if (names_sale(&engine->names, names_hash(&engine->names, seller, slice_of(terms->name))) != 0)
+        return reasons[VERDICT_NAME_TAKEN];
+    if (!names_have_room(&engine->names)) return reasons[VERDICT_BUSY];
+    if (slot_is_free(engine, decision->sale_id)) return NULL;
+    return slot_is_over(slot_at(engine, decision->sale_id), decision->at_ms) ? NULL : "its place is taken by an open sale";
+}
+
+static const char *won_objection(const struct engine *engine, const struct decision *decision)
+{
+    struct grab grab = {
+        .sale_id = decision->sale_id,
+        .buyer = decision->won.buyer,
+        .key = decision->won.key,
+        .units = decision->won.units,
+        .now_ms = decision->at_ms,
+    };
+    struct decision ours;
+    struct grab_answer answer;
+    if (grab.buyer.len == 0) return "it has no buyer";
+    enum verdict verdict = grab_decide(engine, &grab, &ours, &answer);
+    bool busy_for_us = verdict == VERDICT_BUSY && slots_any_over(engine, decision->at_ms);
+    if (verdict != VERDICT_WON && !busy_for_us) return reasons[verdict];
+
+    const struct sale_terms *terms = &slot_at(engine, decision->sale_id)->sale.terms;
+    if (decision->won.amount != sale_amount(terms, grab.units)) return "its amount is not the price of its units";
+    if (decision->won.pay_by_ms != sale_pay_by_ms(terms, decision->at_ms))
+        return "its time to pay by is not what its sale says";
+    return NULL;
+}
+
+/* A decision is believed when the engine, asked the same at that time, would have decided the same. */
+const char *engine_objection(const struct engine *engine, const struct decision *decision)
+{
+    const struct asker anyone = { .admin = true, .now_ms = decision->at_ms };
+    struct decision ours;
+    enum verdict verdict = VERDICT_DONE;
+
+    if (decision->seq != engine->seq + 1) return "its sequence number does not follow";
+    if (decision->at_ms < engine->floor_ms) return "its time is before that of the decision ahead of it";
+    if (decision->at_ms > TIME_MS_MAX) return "its time is beyond the year 9999";
+
+    switch (decision->kind) {
+    case DECISION_SALE_CREATED:
+        return created_objection(engine, decision);
+    case DECISION_WON:
+        return won_objection(engine, decision);
+    case DECISION_SALE_CHANGED:
+        verdict = engine_decide_change(engine, &anyone, decision->sale_id, decision->changed, &ours);
+        break;
+    case DECISION_STOCK_ADDED:
+        verdict = engine_decide_stock(engine, &anyone, decision->sale_id, decision->stock_added, &ours);
+        break;
+    case DECISION_SALE_PAUSED:
+    case DECISION_SALE_RESUMED:
+    case DECISION_SALE_CLOSED:
+        verdict = engine_decide_switch(engine, &anyone, decision->sale_id, decision->kind, &ours);
+        break;
+    default:
+        return "it is of no known kind";
+    }
+    return verdict == VERDICT_DONE ? NULL : reasons[verdict];
+}

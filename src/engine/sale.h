@@ -1,0 +1,82 @@
+/* sale and order as plain values, shared by engine, journal, ledger and every wire. */
+#ifndef STAMPEDE_ENGINE_SALE_H
+#define STAMPEDE_ENGINE_SALE_H
+
+#include "bounds.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Who may grab. */
+enum admission {
+    ADMISSION_OPEN = 0, /* anyone; a buyer is named by the claim number */
+    ADMISSION_LOGIN = 1,
+};
+
+/* What the seller sets. closes_ms, pay_within_s: 0 means none. price: -1 means none. */
+struct sale_terms {
+    char name[SALE_NAME_BYTES_MAX + 1];
+    char description[SALE_DESCRIPTION_BYTES_MAX + 1];
+    char currency[CURRENCY_BYTES + 1]; /* empty: none */
+    int64_t price;
+    uint32_t units_per_grab_max;
+    uint32_t grabs_per_buyer_max;
+    uint64_t opens_ms;
+    uint64_t closes_ms;
+    uint32_t pay_within_s;
+    enum admission admission;
+};
+
+/* Why these terms cannot stand, alone or together, as a sentence that names the field; NULL when they can. */
+const char *sale_terms_objection(const struct sale_terms *terms);
+/* What units cost under these terms: -1 where there is no price. Terms without objection never overflow it. */
+int64_t sale_amount(const struct sale_terms *terms, uint32_t units);
+/* When what is won now is to be paid by: 0 where it is paid at once. */
+uint64_t sale_pay_by_ms(const struct sale_terms *terms, uint64_t won_ms);
+
+/* P1: available + held + sold = offered, at every point of the journal. */
+struct sale_counts {
+    uint32_t offered;
+    uint32_t available;
+    uint32_t held;
+    uint32_t sold;
+};
+bool sale_counts_add_up(const struct sale_counts *counts);
+
+struct sale {
+    uint64_t id;
+    char seller[USERNAME_BYTES_MAX + 1];
+    struct sale_terms terms;
+    struct sale_counts counts;
+    uint64_t orders_made; /* ever, never lowered: the next claim number less one */
+    bool paused;
+    bool closed; /* by its seller; a sale past closes_ms is closed without a record */
+};
+
+enum sale_state { SALE_UPCOMING, SALE_RUNNING, SALE_PAUSED, SALE_SOLD_OUT, SALE_CLOSED };
+
+/* By its seller or by its time. Time never goes back, so what is closed stays closed. */
+bool sale_is_closed(const struct sale *sale, uint64_t now_ms);
+/* The state people see, at a time. */
+enum sale_state sale_state_at(const struct sale *sale, uint64_t now_ms);
+/* "upcoming", "open", "paused", "sold_out", "closed". */
+const char *sale_state_word(enum sale_state state);
+const char *admission_word(enum admission admission);
+
+enum order_state { ORDER_HELD = 0, ORDER_PAID = 1 };
+const char *order_state_word(enum order_state state);
+
+/* An order, as people see it. key is empty where the grab brought none. pay_by_ms: 0 means none. */
+struct order {
+    uint64_t no;
+    uint64_t sale_id;
+    char buyer[BUYER_BYTES_MAX + 1];
+    char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
+    uint32_t units;
+    int64_t amount; /* -1: the sale has no price */
+    enum order_state state;
+    uint64_t won_ms;
+    uint64_t pay_by_ms;
+};
+
+#endif

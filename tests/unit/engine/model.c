@@ -1,0 +1,253 @@
+#include "model.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+struct sale *model_sale(struct model *model, uint64_t id)
+{
+    for (uint32_t i = 0; i < model->sales_count; i++)
+        if (model->sales[i].id == id) return &model->sales[i];
+    return NULL;
+}
+
+const struct order *model_order(const struct model *model, uint64_t no)
+{
+    for (uint32_t i = 0; i < model->orders_count; i++)
+        if (model->orders[i].no == no) return &model->orders[i];
+    return NULL;
+}
+
+uint32_t model_grabs(const struct model *model, uint64_t sale_id, const char *buyer)
+{
+    uint32_t grabs = 0;
+    for (uint32_t i = 0; i < model->orders_count; i++)
+        grabs += model->orders[i].sale_id == sale_id && strcmp(model->orders[i].buyer, buyer) == 0;
+    return grabs;
+}
+
+static uint64_t model_time(const struct model *model, uint64_t now_ms)
+{
+    return now_ms < model->floor_ms ? model->floor_ms : now_ms;
+}
+
+static void model_step(struct model *model, uint64_t now_ms)
+{
+    model->floor_ms = model_time(model, now_ms);
+    model->seq++;
+}
+
+static bool is_over(const struct sale *sale, uint64_t now_ms)
+{
+    if (sale->closed) return true;
+    return sale->terms.closes_ms != 0 && sale->terms.closes_ms <= now_ms;
+}
+
+/* Keys of this model are short: "key:" and the key always fits. */
+static void model_buyer(const struct grab *grab, const struct sale *sale, char out[BUYER_BYTES_MAX + 1])
+{
+    out[0] = '\0';
+    if (grab->buyer.len > 0)
+        snprintf(out, BUYER_BYTES_MAX + 1, "%.*s", (int)grab->buyer.len, grab->buyer.data);
+    else if (sale->terms.admission == ADMISSION_OPEN && grab->key.len > 0)
+        snprintf(out, BUYER_BYTES_MAX + 1, "key:%.*s", (int)grab->key.len, grab->key.data);
+    else if (sale->terms.admission == ADMISSION_OPEN)
+        snprintf(out, BUYER_BYTES_MAX + 1, "claim:%llu", (unsigned long long)sale->orders_made + 1);
+}
+
+static const struct order *order_of_key(const struct model *model, uint64_t sale_id, const char *buyer, struct slice key)
+{
+    for (uint32_t i = 0; i < model->orders_count; i++) {
+        const struct order *order = &model->orders[i];
+        if (order->sale_id == sale_id && strcmp(order->buyer, buyer) == 0 && key.len > 0 && slice_is(key, order->key))
+            return order;
+    }
+    return NULL;
+}
+
+static const struct order *newest_order(const struct model *model, uint64_t sale_id, const char *buyer)
+{
+    const struct order *newest = NULL;
+    for (uint32_t i = 0; i < model->orders_count; i++) {
+        const struct order *order = &model->orders[i];
+        if (order->sale_id != sale_id || strcmp(order->buyer, buyer) != 0) continue;
+        if (newest == NULL || order->no > newest->no) newest = order;
+    }
+    return newest;
+}
+
+static const struct order *model_win(struct model *model, const struct grab *grab, struct sale *sale, const char *buyer)
+{
+    model_step(model, grab->now_ms);
+    assert(model->orders_count < MODEL_ORDERS_MAX);
+    struct order *order = &model->orders[model->orders_count++];
+    *order = (struct order){
+        .no = model->seq,
+        .sale_id = sale->id,
+        .units = grab->units,
+        .amount = sale->terms.price == -1 ? -1 : sale->terms.price * grab->units,
+        .state = ORDER_PAID,
+        .won_ms = model->floor_ms,
+    };
+    snprintf(order->buyer, sizeof order->buyer, "%s", buyer);
+    snprintf(order->key, sizeof order->key, "%.*s", (int)grab->key.len, grab->key.len > 0 ? grab->key.data : "");
+    sale->counts.available -= grab->units;
+    sale->orders_made++;
+    if (sale->terms.pay_within_s > 0) {
+        order->state = ORDER_HELD;
+        order->pay_by_ms = order->won_ms + 1000ull * sale->terms.pay_within_s;
+        sale->counts.held += grab->units;
+    } else {
+        sale->counts.sold += grab->units;
+    }
+    return order;
+}
+
+enum verdict model_grab(struct model *model, const struct grab *grab, const struct order **order)
+{
+    *order = NULL;
+    struct sale *sale = model_sale(model, grab->sale_id);
+    if (grab->units == 0) return VERDICT_BAD_INPUT;
+    if (sale == NULL) return VERDICT_NO_SUCH_SALE;
+
+    bool made_up = strncmp(grab->buyer.data, "claim:", 6) == 0 || strncmp(grab->buyer.data, "key:", 4) == 0;
+    if (sale->terms.admission == ADMISSION_OPEN && made_up) return VERDICT_BAD_INPUT;
+    char buyer[BUYER_BYTES_MAX + 1];
+    model_buyer(grab, sale, buyer);
+    if (buyer[0] == '\0') return VERDICT_BUSY;
+    *order = order_of_key(model, sale->id, buyer, grab->key);
+    if (*order != NULL) return (*order)->units == grab->units ? VERDICT_REPEATED : VERDICT_KEY_REUSED;
+
+    uint64_t now_ms = model_time(model, grab->now_ms);
+    if (is_over(sale, now_ms)) return VERDICT_CLOSED;
+    if (now_ms < sale->terms.opens_ms) return VERDICT_NOT_OPEN;
+    if (sale->paused) return VERDICT_PAUSED;
+    if (grab->units > sale->terms.units_per_grab_max) return VERDICT_OVER_LIMIT;
+    *order = newest_order(model, sale->id, buyer);
+    if (model_grabs(model, sale->id, buyer) >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
+    if (sale->counts.available < grab->units) return VERDICT_SOLD_OUT;
+    if (model->orders_count >= model->orders_max) return VERDICT_BUSY;
+    *order = model_win(model, grab, sale, buyer);
+    return VERDICT_WON;
+}
+
+static struct model_name *name_find(struct model *model, const char *seller, const char *name)
+{
+    for (uint32_t i = 0; i < model->names_count; i++)
+        if (strcmp(model->names[i].seller, seller) == 0 && strcmp(model->names[i].name, name) == 0) return &model->names[i];
+    return NULL;
+}
+
+static void name_set(struct model_name *entry, const char *seller, const char *name, uint64_t sale_id)
+{
+    snprintf(entry->seller, sizeof entry->seller, "%s", seller);
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->sale_id = sale_id;
+}
+
+static bool id_is_free(struct model *model, uint64_t id)
+{
+    for (uint32_t i = 0; i < model->sales_count; i++)
+        if (model->sales[i].id % SALES_OPEN_MAX == id % SALES_OPEN_MAX) return false;
+    return true;
+}
+
+static bool terms_are_possible(const struct sale_terms *terms)
+{
+    return terms->units_per_grab_max > 0 && terms->grabs_per_buyer_max > 0 && terms->closes_ms <= TIME_MS_MAX &&
+           (terms->closes_ms == 0 || terms->closes_ms > terms->opens_ms);
+}
+
+enum verdict model_create(struct model *model, const char *seller, const struct sale_terms *terms, uint32_t stock,
+                          uint64_t now_ms)
+{
+    if (!terms_are_possible(terms)) return VERDICT_BAD_INPUT;
+    if (name_find(model, seller, terms->name) != NULL) return VERDICT_NAME_TAKEN;
+    model_step(model, now_ms);
+    do model->sale_id_last++;
+    while (!id_is_free(model, model->sale_id_last));
+
+    assert(model->sales_count < MODEL_SALES_MAX && model->names_count < MODEL_NAMES_MAX);
+    struct sale *sale = &model->sales[model->sales_count++];
+    *sale = (struct sale){ .id = model->sale_id_last, .terms = *terms };
+    snprintf(sale->seller, sizeof sale->seller, "%s", seller);
+    sale->counts.offered = sale->counts.available = stock;
+    name_set(&model->names[model->names_count++], seller, terms->name, sale->id);
+    return VERDICT_DONE;
+}
+
+/* The sale, where the asker may know of it. */
+static struct sale *own_sale(struct model *model, const char *asker, uint64_t id)
+{
+    struct sale *sale = model_sale(model, id);
+    return sale != NULL && strcmp(sale->seller, asker) == 0 ? sale : NULL;
+}
+
+enum verdict model_change(struct model *model, const char *asker, uint64_t id, const struct sale_terms *terms,
+                          uint64_t now_ms)
+{
+    struct sale *sale = own_sale(model, asker, id);
+    if (sale == NULL) return VERDICT_NO_SUCH_SALE;
+    if (!terms_are_possible(terms)) return VERDICT_BAD_INPUT;
+    if (is_over(sale, model_time(model, now_ms))) return VERDICT_CLOSED;
+    if (model_time(model, now_ms) >= sale->terms.opens_ms) {
+        const struct sale_terms *was = &sale->terms;
+        if (terms->closes_ms != 0 && (was->closes_ms == 0 || terms->closes_ms < was->closes_ms)) return VERDICT_SALE_OPEN;
+        if (terms->price != was->price || strcmp(terms->currency, was->currency) != 0) return VERDICT_SALE_OPEN;
+        if (terms->units_per_grab_max != was->units_per_grab_max) return VERDICT_SALE_OPEN;
+        if (terms->grabs_per_buyer_max != was->grabs_per_buyer_max) return VERDICT_SALE_OPEN;
+        if (terms->opens_ms != was->opens_ms || terms->admission != was->admission) return VERDICT_SALE_OPEN;
+    }
+    struct model_name *other = name_find(model, sale->seller, terms->name);
+    if (other != NULL && other->sale_id != id) return VERDICT_NAME_TAKEN;
+
+    model_step(model, now_ms);
+    struct model_name *own = name_find(model, sale->seller, sale->terms.name);
+    assert(own != NULL);
+    name_set(own, sale->seller, terms->name, id);
+    sale->terms = *terms;
+    return VERDICT_DONE;
+}
+
+enum verdict model_stock(struct model *model, const char *asker, uint64_t id, int64_t add, uint64_t now_ms)
+{
+    struct sale *sale = own_sale(model, asker, id);
+    if (sale == NULL) return VERDICT_NO_SUCH_SALE;
+    if (is_over(sale, model_time(model, now_ms))) return VERDICT_CLOSED;
+    int64_t available = sale->counts.available + add, offered = sale->counts.offered + add;
+    if (available < 0 || offered > 1000000000) return VERDICT_NOT_AVAILABLE;
+    model_step(model, now_ms);
+    sale->counts.available = (uint32_t)available;
+    sale->counts.offered = (uint32_t)offered;
+    return VERDICT_DONE;
+}
+
+enum verdict model_switch(struct model *model, const char *asker, uint64_t id, enum decision_kind kind, uint64_t now_ms)
+{
+    struct sale *sale = own_sale(model, asker, id);
+    if (sale == NULL) return VERDICT_NO_SUCH_SALE;
+    if (is_over(sale, model_time(model, now_ms))) return VERDICT_CLOSED;
+    if (kind == DECISION_SALE_PAUSED && sale->paused) return VERDICT_PAUSED;
+    if (kind == DECISION_SALE_RESUMED && !sale->paused) return VERDICT_NOT_PAUSED;
+    model_step(model, now_ms);
+    if (kind == DECISION_SALE_CLOSED)
+        sale->closed = true;
+    else
+        sale->paused = kind == DECISION_SALE_PAUSED;
+    return VERDICT_DONE;
+}
+
+bool model_forget(struct model *model, uint64_t id, uint64_t now_ms)
+{
+    struct sale *sale = model_sale(model, id);
+    if (sale == NULL) return true;
+    if (!is_over(sale, now_ms) || sale->counts.held > 0) return false;
+    model->floor_ms = model_time(model, now_ms);
+
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < model->orders_count; i++)
+        if (model->orders[i].sale_id != id) model->orders[kept++] = model->orders[i];
+    model->orders_count = kept;
+    *sale = model->sales[--model->sales_count];
+    return true;
+}

@@ -1,0 +1,43 @@
+/* model: the rules of a sale, written as plainly as they can be said: lists, searched from end to end.
+ *
+ * It knows nothing of how the engine does it, and is only ever asked what the answer should have been. */
+#ifndef TESTS_UNIT_ENGINE_MODEL_H
+#define TESTS_UNIT_ENGINE_MODEL_H
+
+#include "engine/engine.h"
+
+#define MODEL_SALES_MAX 64
+#define MODEL_ORDERS_MAX 4096
+#define MODEL_NAMES_MAX 65536
+
+struct model_name {
+    char seller[USERNAME_BYTES_MAX + 1];
+    char name[SALE_NAME_BYTES_MAX + 1];
+    uint64_t sale_id;
+};
+
+struct model {
+    struct sale sales[MODEL_SALES_MAX];
+    uint32_t sales_count;
+    struct order orders[MODEL_ORDERS_MAX];
+    uint32_t orders_count, orders_max;
+    struct model_name names[MODEL_NAMES_MAX];
+    uint32_t names_count;
+    uint64_t seq, sale_id_last, floor_ms;
+};
+
+struct sale *model_sale(struct model *model, uint64_t id); /* or NULL */
+const struct order *model_order(const struct model *model, uint64_t no);
+uint32_t model_grabs(const struct model *model, uint64_t sale_id, const char *buyer);
+
+/* Each makes the change where the verdict is WON or DONE. */
+enum verdict model_grab(struct model *model, const struct grab *grab, const struct order **order);
+enum verdict model_create(struct model *model, const char *seller, const struct sale_terms *terms, uint32_t stock,
+                          uint64_t now_ms);
+enum verdict model_change(struct model *model, const char *asker, uint64_t id, const struct sale_terms *terms,
+                          uint64_t now_ms);
+enum verdict model_stock(struct model *model, const char *asker, uint64_t id, int64_t add, uint64_t now_ms);
+enum verdict model_switch(struct model *model, const char *asker, uint64_t id, enum decision_kind kind, uint64_t now_ms);
+bool model_forget(struct model *model, uint64_t id, uint64_t now_ms); /* whether it may be */
+
+#endif

@@ -1,0 +1,113 @@
+/* E4: the digest tells any two histories apart, and is the same wherever it is computed. */
+#include "stage.h"
+
+#include <string.h>
+
+/* A sale and one win, with something changed on the way. */
+struct history {
+    const char *seller, *buyer, *key;
+    uint32_t stock, units;
+    uint64_t created_ms, won_ms;
+    uint32_t pay_within_s;
+    int64_t price;
+    const char *description;
+    enum admission admission;
+};
+
+static const struct history plain = { "sam", "ann", "k", 9, 1, 1, 2, 0, -1, "", ADMISSION_LOGIN };
+
+static uint64_t digest_of(const struct history *history)
+{
+    struct engine *engine = stage_open(10);
+    struct sale_terms terms = stage_terms();
+    terms.units_per_grab_max = 3;
+    terms.pay_within_s = history->pay_within_s;
+    terms.price = history->price;
+    terms.admission = history->admission;
+    memcpy(terms.description, history->description, strlen(history->description));
+    assert_int_equal(stage_create(engine, history->seller, &terms, history->stock, history->created_ms), VERDICT_DONE);
+    struct grab grab = { .sale_id = 1,
+                         .buyer = slice_of(history->buyer),
+                         .key = slice_of(history->key),
+                         .units = history->units,
+                         .now_ms = history->won_ms };
+    struct grab_answer answer;
+    assert_int_equal(stage_grab(engine, &grab, &answer), VERDICT_WON);
+    uint64_t digest = engine_digest(engine);
+    engine_close(engine);
+    return digest;
+}
+
+static void the_same_history_has_the_same_digest_under_any_hash_key(void **state)
+{
+    (void)state;
+    assert_int_equal(digest_of(&plain), digest_of(&plain));
+}
+
+static void every_part_of_a_history_is_in_the_digest(void **state)
+{
+    (void)state;
+    struct history other[12];
+    for (size_t i = 0; i < 12; i++) other[i] = plain;
+    other[0].seller = "sue";
+    other[1].buyer = "ana";
+    other[2].key = "l";
+    other[3].key = "";
+    other[4].stock = 10;
+    other[5].units = 2;
+    other[6].created_ms = 0;
+    other[7].won_ms = 3;
+    other[8].pay_within_s = 1;
+    other[9].price = 0;
+    other[10].description = "d";
+    other[11].admission = ADMISSION_OPEN;
+    for (size_t i = 0; i < 12; i++)
+        if (digest_of(&other[i]) == digest_of(&plain)) fail_msg("change %zu makes no difference", i);
+
+    struct history ab_c = plain, a_bc = plain;
+    ab_c.buyer = "ab", ab_c.key = "c";
+    a_bc.buyer = "a", a_bc.key = "bc";
+    assert_int_not_equal(digest_of(&ab_c), digest_of(&a_bc));
+}
+
+/* Written down: a digest in a journal must be found again by every later build. */
+static void the_digest_never_changes(void **state)
+{
+    (void)state;
+    assert_int_equal(digest_of(&plain), UINT64_C(0x0ad0ea5807ddedca));
+}
+
+static void every_decision_moves_the_digest(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(10);
+    struct sale_terms terms = stage_terms();
+    uint64_t seen[7] = { engine_digest(engine) };
+    uint64_t id = stage_sale(engine, &terms, 5);
+    seen[1] = engine_digest(engine);
+    stage_switch(engine, id, DECISION_SALE_PAUSED, 0);
+    seen[2] = engine_digest(engine);
+    stage_switch(engine, id, DECISION_SALE_RESUMED, 0);
+    seen[3] = engine_digest(engine);
+    stage_change(engine, id, &terms, 0);
+    seen[4] = engine_digest(engine);
+    stage_stock(engine, id, 0, 0);
+    seen[5] = engine_digest(engine);
+    stage_switch(engine, id, DECISION_SALE_CLOSED, 0);
+    seen[6] = engine_digest(engine);
+    assert_int_equal(engine_seq(engine), 6);
+    for (size_t a = 0; a < 7; a++)
+        for (size_t b = 0; b < a; b++) assert_int_not_equal(seen[a], seen[b]);
+    engine_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_history_has_the_same_digest_under_any_hash_key),
+        cmocka_unit_test(every_part_of_a_history_is_in_the_digest),
+        cmocka_unit_test(the_digest_never_changes),
+        cmocka_unit_test(every_decision_moves_the_digest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
