@@ -1,0 +1,414 @@
+#include "journal/commit.h"
+
+#include "base/clock.h"
+#include "base/disk.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "journal/record.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The next decision often comes within microseconds of the last sync: a short spin is cheaper than sleeping and being woken
+ * under the decision lock. Bounded, because a reactor may need this core. */
+#define SPINS_MAX 400
+#define SPACE_LOOK_MS 1000
+#define PREPARER_NICE 10
+/* Zeros synced at a time, so that a commit never queues behind a whole segment of them. */
+#define PREPARE_STEP_BYTES (4u << 20)
+
+enum fault journal_acquire(struct journal **out, const struct journal_options *options)
+{
+    const uint32_t quarter = options->segment_bytes / 4 / SECTOR_BYTES * SECTOR_BYTES;
+    const uint32_t batch_bytes_max = quarter < BATCH_BYTES_MAX ? quarter : BATCH_BYTES_MAX;
+    assert(options->segment_bytes % SECTOR_BYTES == 0 && options->segment_bytes <= SEGMENT_BYTES_MAX);
+    assert(batch_bytes_max >= BATCH_HEADER_BYTES + RECORD_BYTES_MAX);
+    if (strlen(options->folder) >= FOLDER_BYTES_MAX) return FAULT_CONFIG;
+
+    struct journal *journal = calloc(1, sizeof *journal);
+    if (journal == NULL) return FAULT_MEMORY;
+    journal->options = *options;
+    memcpy(journal->folder, options->folder, strlen(options->folder) + 1);
+    journal->options.folder = journal->folder;
+    journal->batch_bytes_max = batch_bytes_max;
+    journal->fd = journal->spare_fd = -1;
+    journal->filling = &journal->batches[0];
+    journal->writing = &journal->batches[1];
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&journal->work, NULL);
+    pthread_cond_init(&journal->rest, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&journal->rest_lock, NULL);
+
+    enum fault fault = chain_open(&journal->chain);
+    for (int i = 0; i < 2; i++) {
+        journal->batches[i].bytes = aligned_alloc(4096, (batch_bytes_max + 4095) / 4096 * 4096);
+        if (journal->batches[i].bytes == NULL) fault = FAULT_MEMORY;
+        batch_reset(&journal->batches[i]);
+    }
+    if (fault != FAULT_NONE) {
+        journal_release(journal);
+        return fault;
+    }
+    *out = journal;
+    return FAULT_NONE;
+}
+
+void journal_release(struct journal *journal)
+{
+    if (journal->fd >= 0) disk_close(journal->fd);
+    if (journal->spare_fd >= 0) disk_close(journal->spare_fd);
+    chain_close(&journal->chain);
+    free(journal->batches[0].bytes);
+    free(journal->batches[1].bytes);
+    pthread_cond_destroy(&journal->work);
+    pthread_cond_destroy(&journal->rest);
+    pthread_mutex_destroy(&journal->rest_lock);
+    free(journal);
+}
+
+bool journal_has_room(const struct journal *journal)
+{
+    if (atomic_load_explicit(&journal->poisoned, memory_order_relaxed)) return false;
+    if (atomic_load_explicit(&journal->space_low, memory_order_relaxed)) return false;
+    const uint32_t length = journal->filling->length + RECORD_BYTES_MAX;
+    if (length > journal->batch_bytes_max) return false;
+    return journal->spare_ready || batch_span(length) <= journal->segment_left;
+}
+
+void journal_append(struct journal *journal, const struct decision *decision, uint64_t digest)
+{
+    struct batch *batch = journal->filling;
+    const uint64_t seq_last = atomic_load_explicit(&journal->seq_appended, memory_order_relaxed);
+    assert(decision->seq == seq_last + 1);
+    assert(batch->length + RECORD_BYTES_MAX <= journal->batch_bytes_max);
+
+    if (batch->count == 0) batch->seq_first = decision->seq;
+    batch->length += (uint32_t)record_encode(decision, batch->bytes + batch->length);
+    batch->count++;
+    batch->at_ms = decision->at_ms;
+    batch->digest = digest;
+    atomic_store_explicit(&journal->seq_appended, decision->seq, memory_order_relaxed);
+    if (journal->sleeping) {
+        journal->sleeping = false;
+        pthread_cond_signal(&journal->work);
+    }
+}
+
+uint64_t journal_seq_durable(const struct journal *journal)
+{
+    return atomic_load_explicit(&journal->seq_durable, memory_order_acquire);
+}
+
+bool journal_poisoned(const struct journal *journal)
+{
+    return atomic_load_explicit(&journal->poisoned, memory_order_acquire);
+}
+
+const uint8_t *journal_uuid(const struct journal *journal)
+{
+    return journal->uuid;
+}
+
+/* For good (P10): nothing is written after this, so nothing is acknowledged. The waiting are woken once, to be told. */
+static void journal_poison(struct journal *journal, const char *what)
+{
+    if (atomic_exchange_explicit(&journal->poisoned, true, memory_order_acq_rel)) return;
+    log_error("journal", "%s failed: nothing after %" PRIu64 " is durable, and nothing more will be", what,
+              journal_seq_durable(journal));
+    if (journal->options.on_durable != NULL) {
+        journal->options.on_durable(journal->options.arg, journal_seq_durable(journal));
+    }
+}
+
+/* Under the lock, and short: the buffers change places, and it is settled where the batch goes. */
+static bool batch_take(struct journal *journal)
+{
+    struct batch *batch = journal->filling;
+    if (batch->count == 0) return false;
+    const uint32_t span = batch_span(batch->length);
+    journal->rotate = span > journal->segment_left;
+    if (journal->rotate) {
+        assert(journal->spare_ready);
+        journal->spare_ready = false;
+        journal->segment_left = journal->options.segment_bytes - SEGMENT_HEADER_BYTES;
+    }
+    assert(span <= journal->segment_left);
+    journal->segment_left -= span;
+    journal->filling = journal->writing;
+    journal->writing = batch;
+    batch_reset(journal->filling);
+    journal->seq_taken = batch->seq_first + batch->count - 1;
+    return true;
+}
+
+static void preparer_wake(struct journal *journal)
+{
+    pthread_mutex_lock(&journal->rest_lock);
+    journal->poked = true;
+    pthread_cond_signal(&journal->rest);
+    pthread_mutex_unlock(&journal->rest_lock);
+}
+
+/* The spare becomes the segment. It has its name for good before the first batch goes into it. */
+static enum fault segment_rotate(struct journal *journal, uint64_t seq_first)
+{
+    struct segment_header header = journal->header;
+    header.bytes = journal->options.segment_bytes;
+    header.number++;
+    header.seq_first = seq_first;
+    memcpy(header.chain_before, journal->chain.value, CHAIN_BYTES);
+    uint8_t sector[SECTOR_BYTES];
+    segment_header_put(&header, sector);
+    char from[PATH_BYTES], to[PATH_BYTES];
+    folder_path(from, journal->folder, SPARE_NAME);
+    segment_path(to, journal->folder, seq_first, "");
+
+    enum fault fault = disk_write_at(journal->spare_fd, sector, sizeof sector, 0);
+    if (fault == FAULT_NONE) fault = disk_sync(journal->spare_fd);
+    if (fault == FAULT_NONE) fault = disk_rename(from, to);
+    if (fault == FAULT_NONE) fault = disk_sync_folder(journal->folder);
+    if (fault != FAULT_NONE) return fault;
+
+    disk_close(journal->fd);
+    journal->fd = journal->spare_fd;
+    journal->spare_fd = -1;
+    journal->header = header;
+    journal->seed = segment_seed(&header);
+    chain_begin(&journal->chain, sector);
+    journal->offset = SEGMENT_HEADER_BYTES;
+    atomic_store_explicit(&journal->spare_wanted, true, memory_order_release);
+    preparer_wake(journal);
+    return FAULT_NONE;
+}
+
+/* Makes the batch taken durable and says so. Without the lock. */
+static enum fault batch_commit(struct journal *journal)
+{
+    struct batch *batch = journal->writing;
+    const uint64_t began_ns = mono_ns();
+    enum fault fault = journal->rotate ? segment_rotate(journal, batch->seq_first) : FAULT_NONE;
+    if (fault != FAULT_NONE) goto poison;
+    const uint32_t span = batch_seal(batch, journal->seed, &journal->chain);
+    fault = disk_write_at(journal->fd, batch->bytes, span, journal->offset);
+    if (fault != FAULT_NONE) goto poison;
+    fault = disk_sync(journal->fd);
+    if (fault != FAULT_NONE) goto poison;
+
+    journal->offset += span;
+    const uint64_t seq_durable = batch->seq_first + batch->count - 1;
+    atomic_store_explicit(&journal->seq_durable, seq_durable, memory_order_release);
+    metrics_observe(METRIC_COMMIT_SECONDS, mono_ns() - began_ns);
+    metrics_observe(METRIC_BATCH_DECISIONS, batch->count);
+    metrics_add(METRIC_COMMITS, 1);
+    metrics_add(METRIC_DECISIONS, batch->count);
+    if (journal->options.on_durable != NULL) journal->options.on_durable(journal->options.arg, seq_durable);
+    return FAULT_NONE;
+
+poison:
+    journal_poison(journal, "commit");
+    return fault;
+}
+
+/* A spare that failed is a disk that fails, though nothing durable is touched yet. */
+static bool preparer_ok(struct journal *journal)
+{
+    if (!atomic_load_explicit(&journal->prepare_failed, memory_order_acquire)) return true;
+    journal_poison(journal, "preparing a segment");
+    return false;
+}
+
+enum fault journal_commit_open(struct journal *journal)
+{
+    if (!preparer_ok(journal) || journal_poisoned(journal)) return FAULT_DISK;
+    pthread_mutex_lock(journal->options.lock);
+    const bool taken = batch_take(journal);
+    pthread_mutex_unlock(journal->options.lock);
+    return taken ? batch_commit(journal) : FAULT_NONE;
+}
+
+static bool work_waits(const struct journal *journal)
+{
+    return atomic_load_explicit(&journal->seq_appended, memory_order_relaxed) != journal->seq_taken ||
+           atomic_load_explicit(&journal->stop, memory_order_relaxed) ||
+           atomic_load_explicit(&journal->prepare_failed, memory_order_relaxed);
+}
+
+static void work_await(struct journal *journal)
+{
+    for (int i = 0; i < SPINS_MAX && !work_waits(journal); i++) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+    }
+    if (work_waits(journal)) return;
+    pthread_mutex_lock(journal->options.lock);
+    while (!work_waits(journal)) {
+        journal->sleeping = true;
+        pthread_cond_wait(&journal->work, journal->options.lock);
+    }
+    journal->sleeping = false;
+    pthread_mutex_unlock(journal->options.lock);
+}
+
+static void signals_block(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+}
+
+static void *committer_run(void *arg)
+{
+    struct journal *journal = arg;
+    pthread_setname_np(pthread_self(), "committer");
+    signals_block();
+    for (;;) {
+        work_await(journal);
+        const bool stopping = atomic_load_explicit(&journal->stop, memory_order_acquire);
+        if (journal_commit_open(journal) != FAULT_NONE || stopping) return NULL;
+    }
+}
+
+void journal_look_at_space(struct journal *journal)
+{
+    uint64_t bytes_free = 0;
+    /* A file system that cannot say how much is free gets nothing more to keep. */
+    const bool low = disk_space(journal->folder, &bytes_free) != FAULT_NONE || bytes_free < journal->options.space_bytes_min;
+    if (atomic_exchange_explicit(&journal->space_low, low, memory_order_relaxed) == low) return;
+    if (low)
+        log_warn("journal", "%" PRIu64 " bytes are free: nothing is sold until there are %" PRIu64, bytes_free,
+                 journal->options.space_bytes_min);
+    else
+        log_info("journal", "%" PRIu64 " bytes are free: selling goes on", bytes_free);
+}
+
+static bool space_for_spare(const struct journal *journal)
+{
+    uint64_t bytes_free = 0;
+    return disk_space(journal->folder, &bytes_free) == FAULT_NONE &&
+           bytes_free >= journal->options.space_bytes_min + journal->options.segment_bytes;
+}
+
+static enum fault spare_make(struct journal *journal)
+{
+    char path[PATH_BYTES];
+    folder_path(path, journal->folder, SPARE_NAME);
+    int fd;
+    enum fault fault = disk_create(path, &fd);
+    if (fault != FAULT_NONE) return fault;
+    fault = segment_zero(fd, 0, journal->options.segment_bytes, PREPARE_STEP_BYTES, &journal->stop);
+    if (fault == FAULT_NONE) fault = disk_sync_all(fd);
+    if (fault != FAULT_NONE) {
+        disk_close(fd);
+        return fault;
+    }
+    journal->spare_fd = fd;
+    /* Before the committer can see it: it may use this one up and want another at once. */
+    atomic_store_explicit(&journal->spare_wanted, false, memory_order_relaxed);
+    pthread_mutex_lock(journal->options.lock);
+    journal->spare_ready = true;
+    pthread_mutex_unlock(journal->options.lock);
+    return FAULT_NONE;
+}
+
+enum fault journal_prepare_spare(struct journal *journal)
+{
+    journal_look_at_space(journal);
+    if (!atomic_load_explicit(&journal->spare_wanted, memory_order_acquire) || !space_for_spare(journal)) return FAULT_NONE;
+    const enum fault fault = spare_make(journal);
+    if (fault == FAULT_NONE)
+        journal_look_at_space(journal);
+    else if (fault != FAULT_TIMEOUT)
+        atomic_store_explicit(&journal->prepare_failed, true, memory_order_release);
+    return fault;
+}
+
+static void preparer_rest(struct journal *journal)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += SPACE_LOOK_MS / 1000;
+    pthread_mutex_lock(&journal->rest_lock);
+    if (!journal->poked) pthread_cond_timedwait(&journal->rest, &journal->rest_lock, &until);
+    journal->poked = false;
+    pthread_mutex_unlock(&journal->rest_lock);
+}
+
+static void *preparer_run(void *arg)
+{
+    struct journal *journal = arg;
+    pthread_setname_np(pthread_self(), "preparer");
+    signals_block();
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), PREPARER_NICE) != 0) {
+        log_warn("journal", "segments are prepared at full priority: %s", strerror(errno));
+    }
+    while (!atomic_load_explicit(&journal->stop, memory_order_acquire) && !journal_poisoned(journal)) {
+        const enum fault fault = journal_prepare_spare(journal);
+        if (fault == FAULT_TIMEOUT) break;
+        if (fault != FAULT_NONE) {
+            pthread_mutex_lock(journal->options.lock);
+            pthread_cond_signal(&journal->work);
+            pthread_mutex_unlock(journal->options.lock);
+            break;
+        }
+        preparer_rest(journal);
+    }
+    return NULL;
+}
+
+enum fault journal_start(struct journal *journal)
+{
+    assert(!journal->started);
+    if (pthread_create(&journal->committer, NULL, committer_run, journal) != 0) return FAULT_MEMORY;
+    if (pthread_create(&journal->preparer, NULL, preparer_run, journal) != 0) {
+        atomic_store_explicit(&journal->stop, true, memory_order_release);
+        pthread_mutex_lock(journal->options.lock);
+        pthread_cond_signal(&journal->work);
+        pthread_mutex_unlock(journal->options.lock);
+        pthread_join(journal->committer, NULL);
+        return FAULT_MEMORY;
+    }
+    journal->started = true;
+    return FAULT_NONE;
+}
+
+static void threads_stop(struct journal *journal)
+{
+    pthread_mutex_lock(journal->options.lock);
+    atomic_store_explicit(&journal->stop, true, memory_order_release);
+    pthread_cond_signal(&journal->work);
+    pthread_mutex_unlock(journal->options.lock);
+    preparer_wake(journal);
+    pthread_join(journal->committer, NULL);
+    pthread_join(journal->preparer, NULL);
+}
+
+void journal_close(struct journal *journal)
+{
+    if (journal == NULL) return;
+    if (journal->started)
+        threads_stop(journal);
+    else if (!journal_poisoned(journal) && journal_commit_open(journal) != FAULT_NONE) {
+        log_error("journal", "closed with decisions that are not durable");
+    }
+
+    /* A spare takes the space of a segment and is made anew at the next start. */
+    if (journal->spare_fd >= 0 && !journal_poisoned(journal)) {
+        char path[PATH_BYTES];
+        folder_path(path, journal->folder, SPARE_NAME);
+        if (disk_remove(path) != FAULT_NONE) log_warn("journal", "%s is left behind until the next start", path);
+    }
+    journal_release(journal);
+}
