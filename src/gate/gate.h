@@ -1,0 +1,116 @@
+/* gate: the seam in front of the decision, in completion style.
+ *
+ * A lane belongs to one reactor thread. Every gate_*() call below takes a ticket that the caller owns and keeps alive
+ * until its done() is called, exactly once, on the lane's thread: at once for what is already known (most refusals), or
+ * when the record it rests on is durable (P3). "Already yours" waits for the durability of the order it names.
+ *
+ * local.c is engine + journal behind one lock. */
+#ifndef STAMPEDE_GATE_GATE_H
+#define STAMPEDE_GATE_GATE_H
+
+#include "base/fault.h"
+#include "engine/engine.h"
+#include "journal/journal.h"
+#include "ledger/ledger.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gate;
+struct gate_lane;
+
+struct gate_options {
+    const char *folder; /* the data folder */
+    uint32_t segment_bytes;
+    uint64_t space_bytes_min;
+    uint32_t orders_max;
+    /* Called once, on the committer's thread, when a write or sync has failed: no "won" is said any more (P10). */
+    void (*on_poison)(void *arg);
+    void *arg;
+};
+
+/* Loads open sales, holds and buyers from the ledger, replays the journal after the filed point, checks P1 and the digest.
+ * FAULT_DAMAGE has filled *damage. */
+enum fault gate_open(struct gate **out, const struct gate_options *options, struct ledger *ledger,
+                     struct journal_damage *damage) MUST_USE;
+enum fault gate_start(struct gate *gate) MUST_USE;
+/* Every waiting ticket has been answered by then: reactors are stopped first. */
+void gate_close(struct gate *gate);
+
+/* wake is called on the committer's thread when the lane has answers to send; it must cause a turn of the
+ * lane's thread. */
+enum fault gate_lane_open(struct gate_lane **out, struct gate *gate, void (*wake)(void *arg), void *arg) MUST_USE;
+void gate_lane_close(struct gate_lane *lane);
+/* The lane's turn begins: until the next gate_lane_rest() no wake is needed. */
+void gate_lane_rise(struct gate_lane *lane);
+/* The lane's turn ends: calls done() of every ticket whose record is durable, and asks to be woken for the rest. After
+ * poisoning, of all that wait, with VERDICT_UNKNOWN. */
+void gate_lane_rest(struct gate_lane *lane);
+
+struct gate_ticket {
+    void (*done)(struct gate_ticket *ticket);
+    enum verdict verdict;
+    union {
+        struct grab_answer grab;
+        struct sale sale;   /* after a seller's change */
+        struct order order; /* of gate_order() */
+    };
+    /* The gate's own. */
+    uint64_t seq;
+    struct gate_ticket *next;
+};
+
+/* The time that decisions are made at (P12): never goes back, also not over a restart. Any thread. */
+uint64_t gate_now_ms(const struct gate *gate);
+
+/* now_ms of grabs and askers is set by the gate. */
+void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
+void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
+                 struct gate_ticket *ticket);
+
+/* A change of some terms, merged with the present ones under the lock: mask has a bit for each field given. */
+enum {
+    TERM_NAME = 1 << 0,
+    TERM_DESCRIPTION = 1 << 1,
+    TERM_PRICE = 1 << 2,
+    TERM_CURRENCY = 1 << 3,
+    TERM_UNITS = 1 << 4,
+    TERM_GRABS = 1 << 5,
+    TERM_OPENS = 1 << 6,
+    TERM_CLOSES = 1 << 7,
+    TERM_PAY_WITHIN = 1 << 8,
+    TERM_ADMISSION = 1 << 9,
+};
+struct sale_change {
+    uint32_t mask;
+    struct sale_terms terms;
+};
+/* VERDICT_BAD_INPUT when the merged terms contradict each other; ticket->sale.terms then has them. */
+void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
+                 struct gate_ticket *ticket);
+void gate_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add,
+                struct gate_ticket *ticket);
+void gate_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
+                 struct gate_ticket *ticket);
+
+/* From memory, at once, with no ticket: false where memory does not have it and the ledger is to be asked. */
+bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
+/* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */
+bool gate_sale_is_past(struct gate *gate, uint64_t sale_id);
+/* Whether grabs of the sale need no login. No lock: on the way of every grab. */
+bool gate_sale_admits_anyone(const struct gate *gate, uint64_t sale_id);
+/* VERDICT_DONE with the order once it is durable, or VERDICT_NO_SUCH_ORDER where memory does not have it. */
+void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
+
+struct gate_status {
+    uint64_t seq_decided, seq_durable;
+    bool poisoned, room;
+    struct engine_usage usage;
+};
+void gate_status(struct gate *gate, struct gate_status *out);
+struct journal *gate_journal(struct gate *gate);
+
+/* Called from time to time by the clerk's thread with what the ledger has filed: lets go of sales that are over. */
+void gate_housekeep(struct gate *gate, uint64_t seq_filed);
+
+#endif

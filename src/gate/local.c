@@ -1,0 +1,206 @@
+/* The decision on one machine: engine and journal behind one lock. */
+#include "gate/local.h"
+
+#include <assert.h>
+
+uint64_t gate_now_ms(const struct gate *gate)
+{
+    return clock_now_ms((struct clock *)&gate->clock);
+}
+
+/* Under the lock: a decision becomes true in memory and is on its way to the disk. */
+static uint64_t decision_take(struct gate *gate, const struct decision *decision)
+{
+    engine_apply(gate->engine, decision);
+    journal_append(gate->journal, decision, engine_digest(gate->engine));
+    return decision->seq;
+}
+
+void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    grab->now_ms = gate_now_ms(gate);
+    ticket->verdict = engine_refuse_early(gate->engine, grab);
+    if (ticket->verdict == VERDICT_SOLD_OUT) {
+        ticket->done(ticket);
+        return;
+    }
+
+    struct decision decision;
+    uint64_t seq = 0;
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_grab(gate->engine, grab, &decision, &ticket->grab);
+    if (verdict == VERDICT_WON && !journal_has_room(gate->journal)) verdict = VERDICT_BUSY;
+    if (verdict == VERDICT_WON) {
+        seq = decision_take(gate, &decision);
+    } else if (verdict == VERDICT_REPEATED || verdict == VERDICT_ALREADY_WON) {
+        seq = ticket->grab.order.no; /* said only when it is on disk (P3) */
+    }
+    pthread_mutex_unlock(&gate->lock);
+
+    ticket->verdict = verdict;
+    lane_answer(lane, ticket, seq);
+}
+
+/* The common end of a seller's change: take it if it may be, copy the sale as it is now, answer when durable. The lock is
+ * held on entry and released here. */
+static void change_finish(struct gate_lane *lane, enum verdict verdict, const struct decision *decision,
+                          struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    uint64_t seq = 0;
+    if (verdict == VERDICT_DONE && !journal_has_room(gate->journal)) verdict = VERDICT_BUSY;
+    if (verdict == VERDICT_DONE) {
+        seq = decision_take(gate, decision);
+        if (decision->kind == DECISION_SALE_CREATED) {
+            assert(gate->sale_count < SALES_OPEN_MAX);
+            gate->sale_ids[gate->sale_count++] = decision->sale_id;
+            atomic_store(&gate->sale_id_last, decision->sale_id);
+        }
+        bool found = engine_sale(gate->engine, decision->sale_id, &ticket->sale);
+        assert(found);
+    }
+    pthread_mutex_unlock(&gate->lock);
+    ticket->verdict = verdict;
+    lane_answer(lane, ticket, seq);
+}
+
+void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
+                 struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    struct decision decision;
+    seller->now_ms = gate_now_ms(gate);
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_create(gate->engine, seller, terms, stock, &decision);
+    change_finish(lane, verdict, &decision, ticket);
+}
+
+static void terms_merge(struct sale_terms *into, const struct sale_terms *from, uint32_t mask)
+{
+    if (mask & TERM_NAME) memcpy(into->name, from->name, sizeof into->name);
+    if (mask & TERM_DESCRIPTION) memcpy(into->description, from->description, sizeof into->description);
+    if (mask & TERM_PRICE) into->price = from->price;
+    if (mask & TERM_CURRENCY) memcpy(into->currency, from->currency, sizeof into->currency);
+    if (mask & TERM_UNITS) into->units_per_grab_max = from->units_per_grab_max;
+    if (mask & TERM_GRABS) into->grabs_per_buyer_max = from->grabs_per_buyer_max;
+    if (mask & TERM_OPENS) into->opens_ms = from->opens_ms;
+    if (mask & TERM_CLOSES) into->closes_ms = from->closes_ms;
+    if (mask & TERM_PAY_WITHIN) into->pay_within_s = from->pay_within_s;
+    if (mask & TERM_ADMISSION) into->admission = from->admission;
+}
+
+void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
+                 struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    struct decision decision;
+    asker->now_ms = gate_now_ms(gate);
+    enum verdict verdict = VERDICT_NO_SUCH_SALE;
+    pthread_mutex_lock(&gate->lock);
+    /* The merged terms stand in the ticket's sale until the decision has been encoded. */
+    if (engine_sale(gate->engine, sale_id, &ticket->sale)) {
+        struct sale_terms *terms = &ticket->sale.terms;
+        terms_merge(terms, &change->terms, change->mask);
+        verdict = sale_terms_objection(terms) != NULL
+                      ? VERDICT_BAD_INPUT
+                      : engine_decide_change(gate->engine, asker, sale_id, terms, &decision);
+    }
+    change_finish(lane, verdict, &decision, ticket);
+}
+
+void gate_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add, struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    struct decision decision;
+    asker->now_ms = gate_now_ms(gate);
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_stock(gate->engine, asker, sale_id, add, &decision);
+    change_finish(lane, verdict, &decision, ticket);
+}
+
+void gate_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
+                 struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    struct decision decision;
+    asker->now_ms = gate_now_ms(gate);
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_switch(gate->engine, asker, sale_id, kind, &decision);
+    change_finish(lane, verdict, &decision, ticket);
+}
+
+bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out)
+{
+    pthread_mutex_lock(&gate->lock);
+    bool found = engine_sale(gate->engine, sale_id, out);
+    pthread_mutex_unlock(&gate->lock);
+    return found;
+}
+
+bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)
+{
+    if (sale_id == 0 || sale_id > atomic_load(&gate->sale_id_last)) return false;
+    struct sale sale;
+    return !gate_sale(gate, sale_id, &sale);
+}
+
+bool gate_sale_admits_anyone(const struct gate *gate, uint64_t sale_id)
+{
+    return engine_admits_anyone(gate->engine, sale_id);
+}
+
+void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    pthread_mutex_lock(&gate->lock);
+    bool found = engine_order(gate->engine, order_no, &ticket->order);
+    pthread_mutex_unlock(&gate->lock);
+    ticket->verdict = found ? VERDICT_DONE : VERDICT_NO_SUCH_ORDER;
+    lane_answer(lane, ticket, found ? order_no : 0);
+}
+
+void gate_status(struct gate *gate, struct gate_status *out)
+{
+    pthread_mutex_lock(&gate->lock);
+    out->seq_decided = engine_seq(gate->engine);
+    out->room = journal_has_room(gate->journal);
+    engine_usage(gate->engine, &out->usage);
+    pthread_mutex_unlock(&gate->lock);
+    out->seq_durable = journal_seq_durable(gate->journal);
+    out->poisoned = journal_poisoned(gate->journal);
+}
+
+struct journal *gate_journal(struct gate *gate)
+{
+    return gate->journal;
+}
+
+/* A sale goes only when the ledger can answer for it: everything decided so far is filed. One that is half gone is not found any
+ * more, and goes on. */
+static bool sale_may_go(struct gate *gate, uint64_t sale_id, uint64_t seq_filed, uint64_t now_ms)
+{
+    struct sale sale;
+    if (engine_seq(gate->engine) > seq_filed) return false;
+    return !engine_sale(gate->engine, sale_id, &sale) || (sale_is_closed(&sale, now_ms) && sale.counts.held == 0);
+}
+
+/* Looks at a few sales a call and lets go of a few orders under each lock: nobody waits for it. */
+void gate_housekeep(struct gate *gate, uint64_t seq_filed)
+{
+    enum { SALES_A_CALL = 64, ORDERS_A_LOCK = 64, LOCKS_A_CALL = 16384 };
+    uint64_t now_ms = gate_now_ms(gate);
+    for (uint32_t looked = 0, locks = 0; looked < SALES_A_CALL && locks < LOCKS_A_CALL; locks++) {
+        pthread_mutex_lock(&gate->lock);
+        if (gate->sale_next >= gate->sale_count) gate->sale_next = 0;
+        uint32_t turn = gate->sale_next;
+        uint64_t sale_id = turn < gate->sale_count ? gate->sale_ids[turn] : 0;
+        if (sale_id == 0 || !sale_may_go(gate, sale_id, seq_filed, now_ms)) {
+            gate->sale_next++;
+            looked++;
+        } else if (engine_forget(gate->engine, sale_id, ORDERS_A_LOCK, now_ms)) {
+            gate->sale_ids[turn] = gate->sale_ids[--gate->sale_count];
+        }
+        pthread_mutex_unlock(&gate->lock);
+    }
+}

@@ -1,0 +1,42 @@
+/* local: the inside of the gate on one machine, shared by local.c (decisions), lane.c (answers) and start.c (recovery). */
+#ifndef STAMPEDE_GATE_LOCAL_H
+#define STAMPEDE_GATE_LOCAL_H
+
+#include "base/clock.h"
+#include "gate/gate.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct gate {
+    pthread_mutex_t lock; /* around decide, apply and append: journal order is decision order */
+    struct engine *engine;
+    struct journal *journal;
+    struct clock clock;
+    struct gate_options options;
+    _Atomic uint64_t sale_id_last;
+
+    struct gate_lane *lanes[REACTORS_MAX];
+    _Atomic uint32_t lane_count;
+    _Atomic bool poison_told;
+
+    /* Ids of the sales in memory, for housekeeping; under the lock. */
+    uint64_t sale_ids[SALES_OPEN_MAX];
+    uint32_t sale_count;
+    uint32_t sale_next; /* whose turn it is */
+};
+
+struct gate_lane {
+    struct gate *gate;
+    void (*wake)(void *arg);
+    void *arg;
+    struct gate_ticket *first, *last;
+    _Atomic bool resting; /* wants to be woken when the durable mark moves */
+};
+
+/* Answers now if seq is durable (0 always is), else when it is. */
+void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq);
+/* The journal's on_durable. */
+void lanes_wake(void *arg, uint64_t seq_durable);
+
+#endif

@@ -1,0 +1,103 @@
+/* ledger: the record people query, and the checkpoint of the journal. SQLite in WAL mode, synchronous=FULL.
+ *
+ * A struct ledger is one connection and belongs to one thread at a time. Only the clerk files decisions; people writes users
+ * and revocations. All SQL of the project is in this room. Strings handed to visitors live until the visitor returns. */
+#ifndef STAMPEDE_LEDGER_LEDGER_H
+#define STAMPEDE_LEDGER_LEDGER_H
+
+#include "base/fault.h"
+#include "base/slice.h"
+#include "engine/decision.h"
+#include "engine/sale.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ledger;
+
+enum ledger_mode { LEDGER_OWNER, LEDGER_WRITER, LEDGER_READER };
+
+/* OWNER makes the file and the schema, or checks the version; WRITER and READER find them made. */
+enum fault ledger_open(struct ledger **out, const char *path, enum ledger_mode mode) MUST_USE;
+void ledger_close(struct ledger *ledger);
+/* How long a write waits while someone else writes; 5 s unless told. Then it is FAULT_LEDGER. */
+void ledger_set_patience(struct ledger *ledger, uint32_t wait_ms_max);
+
+/* How far the journal has been filed, and which journal it is. */
+struct ledger_point {
+    uint64_t seq;
+    uint64_t digest;
+    uint64_t at_ms; /* time of that decision */
+    uint64_t sale_id_last;
+    uint8_t uuid[16];
+};
+enum fault ledger_point(struct ledger *ledger, struct ledger_point *out) MUST_USE;
+
+/* Filing: begin, file each decision, commit with the point it reached. The point moves in the same transaction, and only
+ * from the value it had at begin (P4). Decisions come without a gap after the point; a row that is there already must be
+ * equal: else FAULT_DAMAGE. After a fault of ledger_file() roll back. A commit that failed has been rolled back, or its
+ * outcome is unknown: open a new connection and read the point. */
+enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point) MUST_USE;
+enum fault ledger_file(struct ledger *ledger, const struct decision *decision) MUST_USE;
+enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *from,
+                              const struct ledger_point *to) MUST_USE;
+void ledger_file_rollback(struct ledger *ledger);
+
+/* Start-up. Sales that are not over at now_ms, or that hold something; the orders of those; both in order of number. The
+ * names of all, in no order. */
+enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
+                                 enum fault (*visit)(void *arg, const struct sale *sale), void *arg) MUST_USE;
+enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
+                                  enum fault (*visit)(void *arg, const struct order *order), void *arg) MUST_USE;
+enum fault ledger_each_name(struct ledger *ledger,
+                            enum fault (*visit)(void *arg, struct slice seller, struct slice name, uint64_t sale_id),
+                            void *arg) MUST_USE;
+/* Everything, in order of number, for the audit. */
+enum fault ledger_each_sale(struct ledger *ledger, enum fault (*visit)(void *arg, const struct sale *sale),
+                            void *arg) MUST_USE;
+enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct order *order),
+                             void *arg) MUST_USE;
+
+/* Questions. FAULT_NONE with *found false where there is none. */
+enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found) MUST_USE;
+enum fault ledger_order(struct ledger *ledger, uint64_t no, struct order *out, bool *found) MUST_USE;
+enum fault ledger_order_by_key(struct ledger *ledger, uint64_t sale_id, struct slice buyer, struct slice key,
+                               struct order *out, bool *found) MUST_USE;
+
+/* Newest first; after: id or number to go on below, 0 to begin. Empty slices and negative states do not filter. */
+struct ledger_sales_query {
+    struct slice seller;
+    int state; /* enum sale_state or -1 */
+    uint64_t now_ms;
+    uint64_t after;
+    uint32_t limit;
+};
+enum fault ledger_sales(struct ledger *ledger, const struct ledger_sales_query *query,
+                        void (*visit)(void *arg, const struct sale *sale), void *arg) MUST_USE;
+struct ledger_orders_query {
+    struct slice buyer;  /* own orders only */
+    struct slice seller; /* orders of this seller's sales only */
+    uint64_t sale_id;    /* 0: all */
+    int state;           /* enum order_state or -1 */
+    uint64_t after;
+    uint32_t limit;
+};
+enum fault ledger_orders(struct ledger *ledger, const struct ledger_orders_query *query,
+                         void (*visit)(void *arg, const struct order *order), void *arg) MUST_USE;
+
+/* Users and logouts: synchronous, durable when they return. */
+enum role { ROLE_NONE = 0, ROLE_CUSTOMER = 1, ROLE_SELLER = 2, ROLE_ADMIN = 3 };
+const char *role_word(enum role role);
+struct ledger_user {
+    char username[USERNAME_BYTES_MAX + 1];
+    enum role role;
+    char password_hash[160]; /* argon2 encoded */
+};
+enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user, uint64_t now_ms, bool *taken) MUST_USE;
+enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledger_user *out, bool *found) MUST_USE;
+enum fault ledger_revoke(struct ledger *ledger, uint64_t token_id, uint64_t expires_ms) MUST_USE;
+enum fault ledger_each_revoked(struct ledger *ledger, uint64_t now_ms,
+                               enum fault (*visit)(void *arg, uint64_t token_id, uint64_t expires_ms), void *arg) MUST_USE;
+enum fault ledger_forget_revoked(struct ledger *ledger, uint64_t now_ms) MUST_USE; /* those expired */
+
+#endif

@@ -1,0 +1,89 @@
+/* Rows read back as values. A value that cannot be was not written by us: the row is damaged, and nobody sells by it. */
+#include "base/log.h"
+#include "ledger/sqlite.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool row_string(sqlite3_stmt *statement, int column, char *out, size_t size)
+{
+    const unsigned char *text = sqlite3_column_text(statement, column);
+    size_t len = (size_t)sqlite3_column_bytes(statement, column);
+    if (text == NULL || len >= size || memchr(text, 0, len) != NULL) return false;
+    memcpy(out, text, len);
+    out[len] = '\0';
+    return true;
+}
+
+static bool row_u64(sqlite3_stmt *statement, int column, uint64_t max, uint64_t *out)
+{
+    int64_t value = sqlite3_column_int64(statement, column);
+    if (value < 0 || (uint64_t)value > max) return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
+static bool row_u32(sqlite3_stmt *statement, int column, uint32_t max, uint32_t *out)
+{
+    uint64_t value;
+    if (!row_u64(statement, column, max, &value)) return false;
+    *out = (uint32_t)value;
+    return true;
+}
+
+static bool row_amount(sqlite3_stmt *statement, int column, int64_t max, int64_t *out)
+{
+    *out = sqlite3_column_int64(statement, column);
+    return *out >= -1 && *out <= max;
+}
+
+static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
+{
+    uint32_t admission;
+    if (!row_u32(s, 11, ADMISSION_LOGIN, &admission)) return false;
+    terms->admission = (enum admission)admission;
+    return row_string(s, 2, terms->name, sizeof(terms->name)) &&
+           row_string(s, 3, terms->description, sizeof(terms->description)) &&
+           row_string(s, 4, terms->currency, sizeof(terms->currency)) && row_amount(s, 5, PRICE_MAX, &terms->price) &&
+           row_u32(s, 6, UNITS_PER_GRAB_MAX, &terms->units_per_grab_max) &&
+           row_u32(s, 7, GRABS_PER_BUYER_MAX, &terms->grabs_per_buyer_max) && row_u64(s, 8, TIME_MS_MAX, &terms->opens_ms) &&
+           row_u64(s, 9, TIME_MS_MAX, &terms->closes_ms) && row_u32(s, 10, PAY_WITHIN_S_MAX, &terms->pay_within_s);
+}
+
+static bool row_counts(sqlite3_stmt *s, struct sale_counts *counts)
+{
+    return row_u32(s, 12, STOCK_MAX, &counts->offered) && row_u32(s, 13, STOCK_MAX, &counts->available) &&
+           row_u32(s, 14, STOCK_MAX, &counts->held) && row_u32(s, 15, STOCK_MAX, &counts->sold) &&
+           (uint64_t)counts->available + counts->held + counts->sold == counts->offered;
+}
+
+bool row_sale(sqlite3_stmt *s, struct sale *out)
+{
+    uint32_t paused, closed;
+    bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_string(s, 1, out->seller, sizeof(out->seller)) &&
+                row_terms(s, &out->terms) && row_counts(s, &out->counts) && row_u64(s, 16, INT64_MAX, &out->orders_made) &&
+                row_u32(s, 17, 1, &paused) && row_u32(s, 18, 1, &closed);
+    if (!good) {
+        log_error("ledger", "sale %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+        return false;
+    }
+    out->paused = paused != 0;
+    out->closed = closed != 0;
+    return true;
+}
+
+bool row_order(sqlite3_stmt *s, struct order *out)
+{
+    uint32_t state;
+    bool good = row_u64(s, 0, INT64_MAX, &out->no) && row_u64(s, 1, INT64_MAX, &out->sale_id) &&
+                row_string(s, 2, out->buyer, sizeof(out->buyer)) && row_u32(s, 3, UNITS_PER_GRAB_MAX, &out->units) &&
+                row_amount(s, 4, AMOUNT_MAX, &out->amount) && row_u32(s, 5, ORDER_PAID, &state) &&
+                row_u64(s, 6, TIME_MS_MAX, &out->won_ms) && row_u64(s, 7, INT64_MAX, &out->pay_by_ms) &&
+                row_string(s, 8, out->key, sizeof(out->key));
+    if (!good) {
+        log_error("ledger", "order %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+        return false;
+    }
+    out->state = (enum order_state)state;
+    return true;
+}

@@ -1,0 +1,166 @@
+#include "ledger/schema.h"
+
+#include "base/log.h"
+#include "ledger/sqlite.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TEXT_OF_(token) #token
+#define TEXT_OF(macro) TEXT_OF_(macro)
+
+/* Names compare as bytes (SQLite's BINARY): Ann is not ann. Times are milliseconds since 1970; 0 means none in closes_ms,
+ * pay_within_s and pay_by_ms, -1 means none in price and amount. The CHECK of sales is P1, held once more by the database.
+ *
+ * An index ends with the number of its row by itself, so orders_by_sale serves (sale, no) and orders_by_buyer (era, buyer,
+ * no) without storing the number twice. over_ms is when a sale is closed: at once, at closes_ms, or never.
+ *
+ * Buyers come in no order. In one index of all buyers nearly every order of a transaction would change a page of its own,
+ * and filing would slow down as the ledger grows; within an era of numbers the pages that change are few and stay in the
+ * cache. Who asks for a buyer's orders asks era by era, the newest first. */
+static const char *const schema[] = {
+    "CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT",
+
+    "CREATE TABLE point ("
+    " one INTEGER PRIMARY KEY CHECK (one = 1),"
+    " seq INTEGER NOT NULL,"
+    " digest INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL,"
+    " sale_id_last INTEGER NOT NULL,"
+    " uuid BLOB NOT NULL CHECK (length(uuid) = 16)) STRICT",
+
+    "CREATE TABLE sales ("
+    " id INTEGER PRIMARY KEY,"
+    " seller TEXT NOT NULL,"
+    " name TEXT NOT NULL,"
+    " description TEXT NOT NULL,"
+    " currency TEXT NOT NULL,"
+    " price INTEGER NOT NULL,"
+    " units_per_grab_max INTEGER NOT NULL,"
+    " grabs_per_buyer_max INTEGER NOT NULL,"
+    " opens_ms INTEGER NOT NULL,"
+    " closes_ms INTEGER NOT NULL,"
+    " pay_within_s INTEGER NOT NULL,"
+    " admission INTEGER NOT NULL,"
+    " offered INTEGER NOT NULL,"
+    " available INTEGER NOT NULL,"
+    " held INTEGER NOT NULL,"
+    " sold INTEGER NOT NULL,"
+    " orders_made INTEGER NOT NULL,"
+    " paused INTEGER NOT NULL,"
+    " closed INTEGER NOT NULL,"
+    " over_ms INTEGER GENERATED ALWAYS AS"
+    "  (CASE WHEN closed THEN 0 WHEN closes_ms = 0 THEN 9223372036854775807 ELSE closes_ms END) VIRTUAL,"
+    " UNIQUE (seller, name),"
+    " CHECK (available >= 0 AND held >= 0 AND sold >= 0 AND available + held + sold = offered)) STRICT",
+    "CREATE INDEX sales_by_seller ON sales (seller)",
+    "CREATE INDEX sales_by_end ON sales (over_ms)",
+    "CREATE INDEX sales_holding ON sales (id) WHERE held > 0",
+
+    "CREATE TABLE orders ("
+    " no INTEGER PRIMARY KEY,"
+    " sale INTEGER NOT NULL,"
+    " buyer TEXT NOT NULL,"
+    " units INTEGER NOT NULL,"
+    " amount INTEGER NOT NULL,"
+    " state INTEGER NOT NULL,"
+    " won_ms INTEGER NOT NULL,"
+    " pay_by_ms INTEGER NOT NULL,"
+    " key TEXT NOT NULL,"
+    " era INTEGER GENERATED ALWAYS AS (no >> " TEXT_OF(ORDERS_ERA_BITS) ") VIRTUAL) STRICT",
+    "CREATE INDEX orders_by_buyer ON orders (era, buyer)",
+    "CREATE INDEX orders_by_sale ON orders (sale)",
+    "CREATE UNIQUE INDEX orders_by_key ON orders (sale, buyer, key) WHERE key <> ''",
+
+    "CREATE TABLE users ("
+    " username TEXT PRIMARY KEY,"
+    " role INTEGER NOT NULL,"
+    " password_hash TEXT NOT NULL,"
+    " created_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+
+    "CREATE TABLE revoked (token_id INTEGER PRIMARY KEY, expires_ms INTEGER NOT NULL) STRICT",
+
+    "INSERT INTO point VALUES (1, 0, 0, 0, 0, zeroblob(16))",
+    "INSERT INTO meta VALUES (1, " TEXT_OF(SCHEMA_VERSION) ")",
+};
+
+/* First number of the first row; *found is false where there is no row. Not from the table of statements: these run once,
+ * and before the tables they name are known to be there. */
+static enum fault number_ask(struct ledger *ledger, const char *sql, int64_t *number, bool *found)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(ledger->db, sql, -1, &statement, NULL);
+    if (rc != SQLITE_OK) return ledger_fault(ledger, rc, "reading the schema");
+
+    rc = sqlite3_step(statement);
+    *found = rc == SQLITE_ROW;
+    if (*found) *number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return ledger_fault(ledger, rc, "reading the schema");
+    return FAULT_NONE;
+}
+
+static enum fault tables_count(struct ledger *ledger, int64_t *all, int64_t *meta)
+{
+    bool found;
+    enum fault fault = number_ask(ledger, "SELECT count(*) FROM sqlite_schema", all, &found);
+    if (fault != FAULT_NONE) return fault;
+    return number_ask(ledger, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'meta'", meta, &found);
+}
+
+static enum fault version_check(struct ledger *ledger)
+{
+    int64_t version = 0;
+    bool found = false;
+    enum fault fault = number_ask(ledger, "SELECT version FROM meta", &version, &found);
+    if (fault != FAULT_NONE) return fault;
+    if (found && version == SCHEMA_VERSION) return FAULT_NONE;
+
+    if (!found || version < 1) {
+        log_error("ledger", "%s has no schema version: it is not a ledger, or a damaged one", ledger->path);
+        return FAULT_DAMAGE;
+    }
+    log_error("ledger", "%s has schema version %lld, this program knows %d: it was written by a newer release", ledger->path,
+              (long long)version, SCHEMA_VERSION);
+    return FAULT_LEDGER;
+}
+
+enum fault schema_check(struct ledger *ledger)
+{
+    int64_t all = 0, meta = 0;
+    enum fault fault = tables_count(ledger, &all, &meta);
+    if (fault != FAULT_NONE) return fault;
+    if (meta == 0) {
+        log_error("ledger", "%s is not a ledger: it has no schema version", ledger->path);
+        return FAULT_LEDGER;
+    }
+    return version_check(ledger);
+}
+
+static enum fault tables_create(struct ledger *ledger)
+{
+    for (size_t i = 0; i < sizeof(schema) / sizeof(schema[0]); i++) {
+        enum fault fault = ledger_run(ledger, schema[i]);
+        if (fault != FAULT_NONE) return fault;
+    }
+    return FAULT_NONE;
+}
+
+enum fault schema_make(struct ledger *ledger)
+{
+    /* The write lock first: of two that come at once, the second finds the tables made. */
+    enum fault fault = ledger_run(ledger, "BEGIN IMMEDIATE");
+    if (fault != FAULT_NONE) return fault;
+
+    int64_t all = 0, meta = 0;
+    fault = tables_count(ledger, &all, &meta);
+    if (fault == FAULT_NONE && all > 0 && meta == 0) {
+        log_error("ledger", "%s is a database of something else: it has tables, but no schema version", ledger->path);
+        fault = FAULT_LEDGER;
+    } else if (fault == FAULT_NONE) {
+        fault = meta == 0 ? tables_create(ledger) : version_check(ledger);
+    }
+    if (fault == FAULT_NONE) fault = ledger_run(ledger, "COMMIT");
+    if (fault != FAULT_NONE) ledger_undo(ledger);
+    return fault;
+}

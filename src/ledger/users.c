@@ -1,0 +1,99 @@
+/* Users and logouts: rare, so they are written straight away, and durable when these return. */
+#include "base/log.h"
+#include "ledger/sqlite.h"
+
+#include <assert.h>
+
+const char *role_word(enum role role)
+{
+    static const char *const words[] = { "none", "customer", "seller", "admin" };
+    assert((size_t)role < sizeof(words) / sizeof(words[0]));
+    return words[role];
+}
+
+enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user, uint64_t now_ms, bool *taken)
+{
+    *taken = false;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_USER_INSERT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_string(s, 1, user->username);
+    bind_number(s, 2, (uint64_t)user->role);
+    bind_string(s, 3, user->password_hash);
+    bind_number(s, 4, now_ms);
+
+    ledger_queue_enter();
+    int rc = sqlite3_step(s);
+    ledger_queue_leave();
+    if (rc == SQLITE_CONSTRAINT_PRIMARYKEY) {
+        *taken = true;
+        sqlite3_reset(s);
+        return FAULT_NONE;
+    }
+    return statement_close(ledger, STATEMENT_USER_INSERT, rc);
+}
+
+enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledger_user *out, bool *found)
+{
+    *found = false;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_USER, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, username);
+    int rc = sqlite3_step(s);
+    bool damaged = false;
+    if (rc == SQLITE_ROW) {
+        int64_t role = sqlite3_column_int64(s, 1);
+        damaged = role < ROLE_CUSTOMER || role > ROLE_ADMIN || !row_string(s, 0, out->username, sizeof(out->username)) ||
+                  !row_string(s, 2, out->password_hash, sizeof(out->password_hash));
+        out->role = (enum role)role;
+        *found = !damaged;
+    }
+    fault = statement_close(ledger, STATEMENT_USER, rc);
+    if (damaged) {
+        log_error("ledger", "%s: a user has a value that cannot be", ledger->path);
+        return FAULT_DAMAGE;
+    }
+    return fault;
+}
+
+enum fault ledger_revoke(struct ledger *ledger, uint64_t token_id, uint64_t expires_ms)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_REVOKED_INSERT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, token_id);
+    bind_number(s, 2, expires_ms);
+    ledger_queue_enter();
+    int rc = sqlite3_step(s);
+    ledger_queue_leave();
+    return statement_close(ledger, STATEMENT_REVOKED_INSERT, rc);
+}
+
+enum fault ledger_each_revoked(struct ledger *ledger, uint64_t now_ms,
+                               enum fault (*visit)(void *arg, uint64_t token_id, uint64_t expires_ms), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_REVOKED_EACH, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, now_ms);
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        fault = visit(arg, (uint64_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1));
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, STATEMENT_REVOKED_EACH, rc);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
+enum fault ledger_forget_revoked(struct ledger *ledger, uint64_t now_ms)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_REVOKED_DELETE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, now_ms);
+    ledger_queue_enter();
+    int rc = sqlite3_step(s);
+    ledger_queue_leave();
+    return statement_close(ledger, STATEMENT_REVOKED_DELETE, rc);
+}

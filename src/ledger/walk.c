@@ -1,0 +1,102 @@
+/* Walks over many rows: start-up and audit. A visitor's fault ends the walk and is its answer. */
+#include "ledger/sqlite.h"
+
+#include <assert.h>
+
+/* Reading in order of number takes every row from the first order of an open sale on; reading by sale takes only theirs, at
+ * several times the price of each. */
+#define BY_SALE_PRICE 4
+
+static enum fault sales_walk(struct ledger *ledger, enum statement id, enum fault (*visit)(void *, const struct sale *),
+                             void *arg)
+{
+    struct sale sale;
+    enum fault fault = FAULT_NONE;
+    int rc;
+    while ((rc = sqlite3_step(ledger->statements[id])) == SQLITE_ROW) {
+        fault = row_sale(ledger->statements[id], &sale) ? visit(arg, &sale) : FAULT_DAMAGE;
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, id, rc);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
+static enum fault orders_walk(struct ledger *ledger, enum statement id, enum fault (*visit)(void *, const struct order *),
+                              void *arg)
+{
+    struct order order;
+    enum fault fault = FAULT_NONE;
+    int rc;
+    while ((rc = sqlite3_step(ledger->statements[id])) == SQLITE_ROW) {
+        fault = row_order(ledger->statements[id], &order) ? visit(arg, &order) : FAULT_DAMAGE;
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, id, rc);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
+enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
+                                 enum fault (*visit)(void *arg, const struct sale *sale), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_SALES_NOT_OVER, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, now_ms);
+    return sales_walk(ledger, STATEMENT_SALES_NOT_OVER, visit, arg);
+}
+
+enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
+                                  enum fault (*visit)(void *arg, const struct order *order), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ORDERS_SPAN, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, now_ms);
+    int rc = sqlite3_step(s);
+    int64_t orders = sqlite3_column_int64(s, 0);
+    int64_t first = sqlite3_column_int64(s, 1);
+    int64_t last = sqlite3_column_int64(s, 2);
+    fault = statement_close(ledger, STATEMENT_ORDERS_SPAN, rc);
+    if (fault != FAULT_NONE) return fault;
+
+    bool few = orders < (last - first) / BY_SALE_PRICE;
+    enum statement id = few ? STATEMENT_ORDERS_NOT_OVER_FEW : STATEMENT_ORDERS_NOT_OVER;
+    fault = statement_open(ledger, id, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, now_ms);
+    if (!few) bind_signed(s, 2, first);
+    return orders_walk(ledger, id, visit, arg);
+}
+
+enum fault ledger_each_name(struct ledger *ledger,
+                            enum fault (*visit)(void *arg, struct slice seller, struct slice name, uint64_t sale_id),
+                            void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_NAMES_EACH, &s);
+    if (fault != FAULT_NONE) return fault;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        struct slice seller = { (const char *)sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0) };
+        struct slice name = { (const char *)sqlite3_column_text(s, 1), (size_t)sqlite3_column_bytes(s, 1) };
+        bool fits = seller.len <= USERNAME_BYTES_MAX && name.len <= SALE_NAME_BYTES_MAX;
+        fault = fits ? visit(arg, seller, name, (uint64_t)sqlite3_column_int64(s, 2)) : FAULT_DAMAGE;
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, STATEMENT_NAMES_EACH, rc);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
+enum fault ledger_each_sale(struct ledger *ledger, enum fault (*visit)(void *arg, const struct sale *sale), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_SALES_EACH, &s);
+    return fault != FAULT_NONE ? fault : sales_walk(ledger, STATEMENT_SALES_EACH, visit, arg);
+}
+
+enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct order *order), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ORDERS_EACH, &s);
+    return fault != FAULT_NONE ? fault : orders_walk(ledger, STATEMENT_ORDERS_EACH, visit, arg);
+}

@@ -1,0 +1,350 @@
+#include "people/people.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "people/keys.h"
+#include "people/password.h"
+#include "people/revoked.h"
+#include "wire/jwt.h"
+
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define QUEUE_MAX 1024
+#define QUEUE_WAIT_MS_MAX 30000
+#define WORKER_NICE 5
+
+/* Contexts of one thread that checks tokens; made at its first check, ended with the room. */
+struct checker {
+    struct jwt_mac *mac;
+    struct checker *next;
+};
+
+struct people {
+    struct jwt_ring *ring;
+    struct revoked revoked;
+    struct crew *crew;
+    const char *ledger_path; /* while workers start */
+    uint32_t token_ttl_s;
+    char dummy_hash[PASSWORD_HASH_BYTES]; /* what the password of an unknown user is compared with */
+    pthread_key_t checker_key;
+    bool has_checker_key;
+    pthread_mutex_t checkers_lock;
+    struct checker *checkers;
+};
+
+/* What a worker works with. */
+struct desk {
+    struct ledger *ledger;
+    struct jwt_mac *mac;
+};
+
+static void desk_close(void *tools)
+{
+    struct desk *desk = tools;
+    ledger_close(desk->ledger);
+    jwt_mac_close(desk->mac);
+    free(desk);
+}
+
+static void *desk_open(void *arg)
+{
+    const struct people *people = arg;
+    struct desk *desk = calloc(1, sizeof(*desk));
+    if (desk == NULL) return NULL;
+    enum fault fault = ledger_open(&desk->ledger, people->ledger_path, LEDGER_WRITER);
+    if (fault == FAULT_NONE) fault = jwt_mac_open(&desk->mac, people->ring);
+    if (fault == FAULT_NONE) return desk;
+    if (desk->ledger != NULL) ledger_close(desk->ledger);
+    free(desk);
+    return NULL;
+}
+
+static enum fault revocation_load(void *arg, uint64_t token_id, uint64_t expires_ms)
+{
+    struct people *people = arg;
+    if (token_id == 0) return FAULT_DAMAGE;
+    if (!revoked_reserve(&people->revoked, 0, 0)) {
+        log_error("people", "the ledger has more logouts than fit in memory");
+        return FAULT_SPACE;
+    }
+    revoked_put(&people->revoked, token_id, expires_ms);
+    return FAULT_NONE;
+}
+
+static uint64_t forgettable_ms(uint64_t now_ms)
+{
+    return now_ms > REVOKED_MARGIN_MS ? now_ms - REVOKED_MARGIN_MS : 0;
+}
+
+static enum fault revocations_load(struct people *people, const char *ledger_path)
+{
+    struct ledger *ledger;
+    enum fault fault = ledger_open(&ledger, ledger_path, LEDGER_WRITER);
+    if (fault != FAULT_NONE) return fault;
+    uint64_t until_ms = forgettable_ms(wall_ms());
+    fault = ledger_forget_revoked(ledger, until_ms);
+    if (fault == FAULT_NONE) fault = ledger_each_revoked(ledger, until_ms, revocation_load, people);
+    ledger_close(ledger);
+    return fault;
+}
+
+static enum fault crew_start(struct people *people, const struct people_options *options)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const struct crew_options crew = {
+        .name = "people",
+        .threads = options->threads > 0 ? options->threads : (uint32_t)(cores + 1) / 2,
+        .queue_max = QUEUE_MAX,
+        .wait_ms_max = QUEUE_WAIT_MS_MAX,
+        .nice = WORKER_NICE,
+        .tools_open = desk_open,
+        .tools_close = desk_close,
+        .arg = people,
+    };
+    people->ledger_path = options->ledger_path;
+    enum fault fault = crew_open(&people->crew, &crew);
+    people->ledger_path = NULL;
+    return fault;
+}
+
+enum fault people_open(struct people **out, const struct people_options *options)
+{
+    *out = NULL;
+    struct people *people = calloc(1, sizeof(*people));
+    if (people == NULL) return FAULT_MEMORY;
+    people->token_ttl_s = options->token_ttl_s;
+    pthread_mutex_init(&people->checkers_lock, NULL);
+    enum fault fault = revoked_open(&people->revoked, REVOKED_SLOTS);
+    if (fault != FAULT_NONE) {
+        pthread_mutex_destroy(&people->checkers_lock);
+        free(people);
+        return fault;
+    }
+    people->has_checker_key = pthread_key_create(&people->checker_key, NULL) == 0;
+    if (!people->has_checker_key) fault = FAULT_MEMORY;
+    if (fault == FAULT_NONE) fault = keys_open(&people->ring, options->key_path, options->key_env);
+    if (fault == FAULT_NONE && !password_hash("a password nobody has", people->dummy_hash)) fault = FAULT_MEMORY;
+    if (fault == FAULT_NONE) fault = revocations_load(people, options->ledger_path);
+    if (fault == FAULT_NONE) fault = crew_start(people, options);
+    if (fault != FAULT_NONE) {
+        people_close(people);
+        return fault;
+    }
+    *out = people;
+    return FAULT_NONE;
+}
+
+void people_close(struct people *people)
+{
+    if (people == NULL) return;
+    if (people->crew != NULL) crew_close(people->crew);
+    while (people->checkers != NULL) {
+        struct checker *checker = people->checkers;
+        people->checkers = checker->next;
+        jwt_mac_close(checker->mac);
+        free(checker);
+    }
+    if (people->has_checker_key) pthread_key_delete(people->checker_key);
+    if (people->ring != NULL) jwt_ring_close(people->ring);
+    revoked_close(&people->revoked);
+    pthread_mutex_destroy(&people->checkers_lock);
+    free(people);
+}
+
+/* The first check of a thread. */
+static struct checker *checker_make(struct people *people)
+{
+    struct checker *checker = calloc(1, sizeof(*checker));
+    if (checker == NULL) return NULL;
+    if (jwt_mac_open(&checker->mac, people->ring) != FAULT_NONE) {
+        free(checker);
+        return NULL;
+    }
+    if (pthread_setspecific(people->checker_key, checker) != 0) {
+        jwt_mac_close(checker->mac);
+        free(checker);
+        return NULL;
+    }
+    pthread_mutex_lock(&people->checkers_lock);
+    checker->next = people->checkers;
+    people->checkers = checker;
+    pthread_mutex_unlock(&people->checkers_lock);
+    return checker;
+}
+
+static enum role role_of(const char *word)
+{
+    for (enum role role = ROLE_CUSTOMER; role <= ROLE_ADMIN; role++) {
+        if (strcmp(word, role_word(role)) == 0) return role;
+    }
+    return ROLE_NONE;
+}
+
+enum token_check people_check(struct people *people, struct slice token, uint64_t now_ms, struct identity *out)
+{
+    out->role = ROLE_NONE;
+    out->name = (struct slice){ out->name_bytes, 0 };
+    out->name_bytes[0] = '\0';
+
+    struct checker *checker = pthread_getspecific(people->checker_key);
+    if (checker == NULL) checker = checker_make(people);
+    if (checker == NULL) return TOKEN_BAD;
+
+    struct jwt_claims claims;
+    enum jwt_check check = jwt_check(checker->mac, token, now_ms / 1000, &claims);
+    if (check != JWT_GOOD) return check == JWT_EXPIRED ? TOKEN_EXPIRED : TOKEN_BAD;
+    enum role role = role_of(claims.role);
+    size_t len = strlen(claims.subject);
+    if (role == ROLE_NONE || len == 0 || claims.token_id == 0) return TOKEN_BAD;
+    if (revoked_has(&people->revoked, claims.token_id)) return TOKEN_BAD;
+
+    memcpy(out->name_bytes, claims.subject, len + 1);
+    out->name.len = len;
+    out->role = role;
+    out->token_id = claims.token_id;
+    out->expires_ms = claims.expires_s * 1000;
+    return TOKEN_GOOD;
+}
+
+/* A worker's side of the requests. */
+
+static enum people_result user_make(struct ledger *ledger, const char *username, const char *password, enum role role)
+{
+    struct ledger_user user = { .role = role };
+    size_t len = strlen(username);
+    assert(len < sizeof(user.username));
+    memcpy(user.username, username, len + 1);
+    if (!password_hash(password, user.password_hash)) return PEOPLE_FAILED;
+    bool taken;
+    if (ledger_user_add(ledger, &user, wall_ms(), &taken) != FAULT_NONE) return PEOPLE_FAILED;
+    return taken ? PEOPLE_TAKEN : PEOPLE_OK;
+}
+
+static void register_work(struct crew_job *job, void *tools)
+{
+    struct people_request *request = (struct people_request *)job;
+    struct desk *desk = tools;
+    request->result = user_make(desk->ledger, request->username, request->password, request->role);
+}
+
+static enum people_result token_make(struct people_request *request, struct desk *desk, enum role role)
+{
+    struct jwt_claims claims = { .issued_s = wall_ms() / 1000 };
+    size_t len = strlen(request->username);
+    memcpy(claims.subject, request->username, len + 1);
+    const char *word = role_word(role);
+    memcpy(claims.role, word, strlen(word) + 1);
+    claims.not_before_s = claims.issued_s;
+    claims.expires_s = claims.issued_s + request->people->token_ttl_s;
+    while (claims.token_id == 0) random_bytes(&claims.token_id, sizeof(claims.token_id));
+
+    size_t made = jwt_make(desk->mac, &claims, request->token, sizeof(request->token) - 1);
+    if (made == 0) return PEOPLE_FAILED;
+    request->token[made] = '\0';
+    request->role = role;
+    request->token_id = claims.token_id;
+    request->expires_ms = claims.expires_s * 1000;
+    return PEOPLE_OK;
+}
+
+static void login_work(struct crew_job *job, void *tools)
+{
+    struct people_request *request = (struct people_request *)job;
+    struct desk *desk = tools;
+    struct ledger_user user;
+    bool found;
+    if (ledger_user(desk->ledger, slice_of(request->username), &user, &found) != FAULT_NONE) {
+        request->result = PEOPLE_FAILED;
+        return;
+    }
+    /* An unknown user costs as much as a known one: the time of the answer does not tell who is a user. */
+    bool matches = password_matches(found ? user.password_hash : request->people->dummy_hash, request->password);
+    request->result = found && matches ? token_make(request, desk, user.role) : PEOPLE_BAD_LOGIN;
+    OPENSSL_cleanse(&user, sizeof(user));
+}
+
+static void logout_work(struct crew_job *job, void *tools)
+{
+    struct people_request *request = (struct people_request *)job;
+    struct desk *desk = tools;
+    struct revoked *revoked = &request->people->revoked;
+    uint64_t now_ms = wall_ms();
+    if (revoked_purge(revoked, now_ms, mono_ms())) {
+        enum fault fault = ledger_forget_revoked(desk->ledger, forgettable_ms(now_ms));
+        if (fault != FAULT_NONE) log_warn("people", "expired logouts stay in the ledger until the next time");
+    }
+    if (!revoked_reserve(revoked, now_ms, mono_ms())) {
+        request->result = PEOPLE_BUSY;
+        return;
+    }
+    /* On disk before in memory before said: a logout that was answered holds after any crash. */
+    if (ledger_revoke(desk->ledger, request->token_id, request->expires_ms) != FAULT_NONE) {
+        revoked_unreserve(revoked);
+        request->result = PEOPLE_FAILED;
+        return;
+    }
+    revoked_put(revoked, request->token_id, request->expires_ms);
+    request->result = PEOPLE_OK;
+}
+
+static void request_done(struct crew_job *job)
+{
+    struct people_request *request = (struct people_request *)job;
+    if (job->late) request->result = PEOPLE_BUSY;
+    OPENSSL_cleanse(request->password, sizeof(request->password));
+    request->done(request);
+}
+
+static void request_ask(struct people_request *request, struct crew_mailbox *mailbox,
+                        void (*work)(struct crew_job *job, void *tools))
+{
+    assert(request->people != NULL && request->done != NULL);
+    request->job = (struct crew_job){ .work = work, .done = request_done, .mailbox = mailbox };
+    request->token[0] = '\0';
+    if (crew_ask(request->people->crew, &request->job)) return;
+    request->result = PEOPLE_BUSY;
+    request_done(&request->job);
+}
+
+void people_register(struct people_request *request, struct crew_mailbox *mailbox)
+{
+    assert(people_username_objection(slice_of(request->username)) == NULL);
+    assert(people_password_objection(slice_of(request->password)) == NULL);
+    assert(request->role == ROLE_CUSTOMER || request->role == ROLE_SELLER);
+    request_ask(request, mailbox, register_work);
+}
+
+void people_login(struct people_request *request, struct crew_mailbox *mailbox)
+{
+    request_ask(request, mailbox, login_work);
+}
+
+void people_logout(struct people_request *request, struct crew_mailbox *mailbox)
+{
+    assert(request->token_id != 0);
+    request_ask(request, mailbox, logout_work);
+}
+
+enum fault people_admin_create(const char *ledger_path, const char *username, const char *password,
+                               enum people_result *result)
+{
+    *result = PEOPLE_FAILED;
+    const char *objection = people_username_objection(slice_of(username));
+    if (objection == NULL) objection = people_password_objection(slice_of(password));
+    if (objection != NULL) {
+        log_error("people", "%s", objection);
+        return FAULT_CONFIG;
+    }
+    struct ledger *ledger;
+    enum fault fault = ledger_open(&ledger, ledger_path, LEDGER_OWNER);
+    if (fault != FAULT_NONE) return fault;
+    *result = user_make(ledger, username, password, ROLE_ADMIN);
+    ledger_close(ledger);
+    return *result == PEOPLE_FAILED ? FAULT_LEDGER : FAULT_NONE;
+}

@@ -1,0 +1,70 @@
+/* people: who someone is. Users and passwords, tokens and their revocation.
+ *
+ * people_check() runs on the hot path: any thread, no lock, no allocation, no database. The rest runs on threads of this
+ * room's own with a bounded queue, because argon2 takes about 40 ms (promises.md, security settings); completions come back
+ * through the crew's mailbox on the thread that asked. */
+#ifndef STAMPEDE_PEOPLE_PEOPLE_H
+#define STAMPEDE_PEOPLE_PEOPLE_H
+
+#include "base/crew.h"
+#include "base/fault.h"
+#include "base/slice.h"
+#include "ledger/ledger.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct people;
+
+struct people_options {
+    const char *ledger_path;
+    const char *key_path; /* file of signing keys, one "kid hexbytes" a line, newest first; made 0600 when missing */
+    struct slice key_env; /* same format, from the environment; wins over the file when not empty */
+    uint32_t token_ttl_s;
+    uint32_t threads;
+};
+
+enum fault people_open(struct people **out, const struct people_options *options) MUST_USE;
+void people_close(struct people *people);
+
+struct identity {
+    struct slice name; /* inside name_bytes */
+    enum role role;    /* ROLE_NONE: nobody */
+    uint64_t token_id;
+    uint64_t expires_ms;
+    char name_bytes[BUYER_BYTES_MAX + 1];
+};
+
+enum token_check { TOKEN_GOOD, TOKEN_BAD, TOKEN_EXPIRED };
+/* The bare token, without "Bearer ". now_ms is wall time. The first check of a thread makes crypto contexts for it, which
+ * are kept until people_close(). *out points into itself: copy what is needed, not the struct. */
+enum token_check people_check(struct people *people, struct slice token, uint64_t now_ms, struct identity *out);
+
+/* What the workers do. The request and its answer live in the asker's memory until done() is called. */
+enum people_result { PEOPLE_OK, PEOPLE_TAKEN, PEOPLE_BAD_LOGIN, PEOPLE_BUSY, PEOPLE_FAILED };
+struct people_request {
+    struct crew_job job; /* first */
+    void (*done)(struct people_request *request);
+    struct people *people;
+    char username[USERNAME_BYTES_MAX + 1];
+    char password[PASSWORD_CHARS_MAX * 4 + 1]; /* wiped when done */
+    enum role role;                            /* register: in; login: out */
+    uint64_t token_id, expires_ms;             /* logout: in; login: out */
+    uint64_t asked_ms;                         /* the asker's own */
+    enum people_result result;
+    char token[TOKEN_BYTES_MAX]; /* login: out, ended by NUL */
+};
+/* done() is called on the mailbox's thread, also for PEOPLE_BUSY. */
+void people_register(struct people_request *request, struct crew_mailbox *mailbox);
+void people_login(struct people_request *request, struct crew_mailbox *mailbox);
+void people_logout(struct people_request *request, struct crew_mailbox *mailbox);
+
+/* For stampede admin create: synchronous. */
+enum fault people_admin_create(const char *ledger_path, const char *username, const char *password,
+                               enum people_result *result) MUST_USE;
+/* What a username may be: 1 to 64 bytes of UTF-8, no control characters, spaces, quotes, backslash, slash or colon. Says
+ * what is wrong, or NULL. */
+const char *people_username_objection(struct slice username);
+const char *people_password_objection(struct slice password);
+
+#endif

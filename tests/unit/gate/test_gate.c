@@ -1,0 +1,261 @@
+/* The gate against its promises: nothing is said before it is durable (P3), what was said is there after a restart (P5, P7),
+ * and a sale that is over leaves memory but not the ledger. */
+#include "base/clock.h"
+#include "gate/gate.h"
+#include "journal/journal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WAIT_MS_MAX 5000
+
+struct stand {
+    char folder[64], ledger_path[96];
+    struct ledger *ledger;
+    struct gate *gate;
+    struct gate_lane *lane;
+    _Atomic int wakes;
+};
+
+static void on_wake(void *arg)
+{
+    struct stand *stand = arg;
+    stand->wakes++;
+}
+
+static void on_poison(void *arg)
+{
+    (void)arg;
+}
+
+static void stand_open(struct stand *stand, bool committing)
+{
+    struct journal_damage damage = { .file = "" };
+    const struct gate_options options = {
+        .folder = stand->folder, .segment_bytes = 1u << 20, .orders_max = 10000, .on_poison = on_poison, .arg = stand
+    };
+    snprintf(stand->ledger_path, sizeof stand->ledger_path, "%s/ledger.db", stand->folder);
+    assert_int_equal(ledger_open(&stand->ledger, stand->ledger_path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(gate_open(&stand->gate, &options, stand->ledger, &damage), FAULT_NONE);
+    assert_int_equal(gate_lane_open(&stand->lane, stand->gate, on_wake, stand), FAULT_NONE);
+    if (committing) assert_int_equal(gate_start(stand->gate), FAULT_NONE);
+}
+
+static void stand_close(struct stand *stand)
+{
+    gate_lane_close(stand->lane);
+    gate_close(stand->gate);
+    ledger_close(stand->ledger);
+}
+
+static int stand_begin(void **state)
+{
+    static struct stand stand;
+    memset(&stand, 0, sizeof stand);
+    strcpy(stand.folder, "/tmp/stampede-gate-XXXXXX");
+    assert_non_null(mkdtemp(stand.folder));
+    *state = &stand;
+    return 0;
+}
+
+static int stand_end(void **state)
+{
+    struct stand *stand = *state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", stand->folder);
+    return system(command);
+}
+
+struct told {
+    struct gate_ticket ticket;
+    int times;
+    uint64_t durable_at; /* the mark when it was told */
+    struct stand *stand;
+};
+
+static void on_done(struct gate_ticket *ticket)
+{
+    struct told *told = (struct told *)ticket;
+    told->times++;
+    told->durable_at = journal_seq_durable(gate_journal(told->stand->gate));
+}
+
+static struct told told_by(struct stand *stand)
+{
+    return (struct told){ .ticket.done = on_done, .stand = stand };
+}
+
+static void await(struct stand *stand, struct told *told)
+{
+    for (uint64_t until = mono_ms() + WAIT_MS_MAX; told->times == 0 && mono_ms() < until; usleep(200)) gate_lane_rest(stand->lane);
+    assert_int_equal(told->times, 1);
+}
+
+static const struct sale_terms phone = {
+    .name = "phone", .price = 100, .units_per_grab_max = 2, .grabs_per_buyer_max = 1, .admission = ADMISSION_LOGIN
+};
+
+static uint64_t create(struct stand *stand, uint32_t stock)
+{
+    struct told told = told_by(stand);
+    struct sale_terms terms = phone;
+    terms.opens_ms = gate_now_ms(stand->gate);
+    gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, stock, &told.ticket);
+    await(stand, &told);
+    assert_int_equal(told.ticket.verdict, VERDICT_DONE);
+    return told.ticket.sale.id;
+}
+
+static struct told grab(struct stand *stand, uint64_t sale, const char *buyer, const char *key)
+{
+    struct told told = told_by(stand);
+    struct grab asked = { .sale_id = sale, .buyer = slice_of(buyer), .key = slice_of(key), .units = 1 };
+    gate_grab(stand->lane, &asked, &told.ticket);
+    if (told.times == 0) await(stand, &told);
+    return told;
+}
+
+static void a_win_is_told_only_when_its_record_is_durable(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 3);
+    struct told won = grab(stand, sale, "ann", "");
+    assert_int_equal(won.ticket.verdict, VERDICT_WON);
+    assert_true(won.durable_at >= won.ticket.grab.order.no);
+    stand_close(stand);
+}
+
+/* No committer runs: nothing becomes durable, so a win and "already yours" stay unsaid, and a plain refusal is said at once. */
+static void without_a_commit_only_refusals_are_told(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 1);
+    stand_close(stand);
+
+    stand_open(stand, false);
+    struct told won = told_by(stand), again = told_by(stand), order = told_by(stand), late = told_by(stand);
+    struct grab ann = { .sale_id = sale, .buyer = SLICE("ann"), .units = 1 };
+    gate_grab(stand->lane, &ann, &won.ticket);
+    gate_grab(stand->lane, &ann, &again.ticket);
+    gate_order(stand->lane, 2, &order.ticket);
+    struct grab bob = { .sale_id = sale, .buyer = SLICE("bob"), .units = 1 };
+    gate_grab(stand->lane, &bob, &late.ticket);
+    gate_lane_rest(stand->lane);
+    assert_int_equal(late.times, 1);
+    assert_int_equal(late.ticket.verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(won.times + again.times + order.times, 0);
+
+    assert_int_equal(gate_start(stand->gate), FAULT_NONE);
+    await(stand, &won);
+    await(stand, &again);
+    await(stand, &order);
+    assert_int_equal(won.ticket.verdict, VERDICT_WON);
+    assert_int_equal(again.ticket.verdict, VERDICT_ALREADY_WON);
+    assert_int_equal(again.ticket.grab.order.no, won.ticket.grab.order.no);
+    assert_int_equal(order.ticket.verdict, VERDICT_DONE);
+    assert_true(stand->wakes > 0);
+    stand_close(stand);
+}
+
+static void a_restart_knows_what_was_said(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 3);
+    struct told first = grab(stand, sale, "ann", "k1");
+    stand_close(stand);
+
+    stand_open(stand, true);
+    struct told repeated = grab(stand, sale, "ann", "k1");
+    assert_int_equal(repeated.ticket.verdict, VERDICT_REPEATED);
+    assert_int_equal(repeated.ticket.grab.order.no, first.ticket.grab.order.no);
+    assert_int_equal(grab(stand, sale, "ann", "k2").ticket.verdict, VERDICT_ALREADY_WON);
+    struct sale now;
+    assert_true(gate_sale(stand->gate, sale, &now));
+    assert_int_equal(now.counts.available, 2);
+    assert_int_equal(now.counts.sold, 1);
+    stand_close(stand);
+}
+
+static void a_change_merges_only_what_was_given(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 3);
+    struct told told = told_by(stand);
+    struct sale_change change = { .mask = TERM_DESCRIPTION, .terms.description = "new" };
+    struct asker sam = { .name = SLICE("sam") };
+    gate_change(stand->lane, &sam, sale, &change, &told.ticket);
+    await(stand, &told);
+    assert_int_equal(told.ticket.verdict, VERDICT_DONE);
+    assert_string_equal(told.ticket.sale.terms.description, "new");
+    assert_string_equal(told.ticket.sale.terms.name, "phone");
+
+    struct told wrong = told_by(stand);
+    change = (struct sale_change){ .mask = TERM_CLOSES, .terms.closes_ms = 1 };
+    gate_change(stand->lane, &sam, sale, &change, &wrong.ticket);
+    assert_int_equal(wrong.ticket.verdict, VERDICT_BAD_INPUT);
+
+    struct told stranger = told_by(stand);
+    struct asker bob = { .name = SLICE("bob") };
+    gate_stock(stand->lane, &bob, sale, 1, &stranger.ticket);
+    assert_int_equal(stranger.ticket.verdict, VERDICT_NO_SUCH_SALE);
+    stand_close(stand);
+}
+
+static void a_sale_that_is_over_leaves_memory_only_when_filed(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 300);
+    for (int i = 0; i < 200; i++) {
+        char buyer[16];
+        snprintf(buyer, sizeof buyer, "b%d", i);
+        assert_int_equal(grab(stand, sale, buyer, "").ticket.verdict, VERDICT_WON);
+    }
+    struct told closed = told_by(stand);
+    struct asker sam = { .name = SLICE("sam") };
+    gate_switch(stand->lane, &sam, sale, DECISION_SALE_CLOSED, &closed.ticket);
+    await(stand, &closed);
+
+    struct sale seen;
+    struct gate_status status;
+    gate_status(stand->gate, &status);
+    gate_housekeep(stand->gate, status.seq_decided - 1);
+    assert_true(gate_sale(stand->gate, sale, &seen));
+    assert_false(gate_sale_is_past(stand->gate, sale));
+
+    gate_housekeep(stand->gate, status.seq_decided);
+    assert_false(gate_sale(stand->gate, sale, &seen));
+    assert_true(gate_sale_is_past(stand->gate, sale));
+    assert_false(gate_sale_is_past(stand->gate, sale + 1));
+    gate_status(stand->gate, &status);
+    assert_int_equal(status.usage.orders, 0);
+
+    struct told taken = told_by(stand);
+    struct sale_terms terms = phone;
+    gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, 1, &taken.ticket);
+    assert_int_equal(taken.ticket.verdict, VERDICT_NAME_TAKEN);
+    stand_close(stand);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_win_is_told_only_when_its_record_is_durable, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(without_a_commit_only_refusals_are_told, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_restart_knows_what_was_said, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_change_merges_only_what_was_given, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_sale_that_is_over_leaves_memory_only_when_filed, stand_begin, stand_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* Start-up and audit: what a restart is given. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct walked {
+    uint64_t ids[4096];
+    size_t count, stop_at; /* stop_at 0: never */
+};
+
+static enum fault id_walked(struct walked *walked, uint64_t id)
+{
+    walked->ids[walked->count++] = id;
+    return walked->count == walked->stop_at ? FAULT_SPACE : FAULT_NONE;
+}
+
+static enum fault sale_walked(void *arg, const struct sale *sale)
+{
+    return id_walked(arg, sale->id);
+}
+
+static enum fault order_walked(void *arg, const struct order *order)
+{
+    return id_walked(arg, order->no);
+}
+
+static enum fault name_walked(void *arg, struct slice seller, struct slice name, uint64_t sale_id)
+{
+    char want[32];
+    snprintf(want, sizeof(want), "thing %d", (int)sale_id);
+    assert_true(slice_is(name, want));
+    assert_true(slice_is(seller, "sam"));
+    return id_walked(arg, sale_id);
+}
+
+/* id, closes_ms, closed by flag, holds something: loaded at 5000? */
+static const struct {
+    uint64_t closes_ms;
+    bool closed, held, want;
+} script[] = {
+    { 0, false, false, true },     { 5001, false, false, true }, { 5000, false, false, false },
+    { 4000, false, false, false }, { 0, true, false, false },    { 9000, true, false, false },
+    { 0, true, true, true },       { 4000, false, true, true },  { 9000, false, true, true },
+};
+#define SCRIPT (sizeof(script) / sizeof(script[0]))
+
+static void script_file(struct fixture *f)
+{
+    for (size_t i = 0; i < SCRIPT; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "thing %d", (int)i + 1);
+        struct sale_terms terms = terms_named(name);
+        terms.closes_ms = script[i].closes_ms;
+        sale_file(f, "sam", &terms, 1000);
+    }
+    for (int round = 0; round < 20; round++) {
+        for (uint64_t id = 1; id <= SCRIPT; id++) {
+            struct decision d = win_of(f->seq + 1, id, "ann", "", 1);
+            d.won.pay_by_ms = script[id - 1].held ? 99999 : 0;
+            decision_must(f, &d);
+        }
+    }
+    for (uint64_t id = 1; id <= SCRIPT; id++) {
+        if (script[id - 1].closed)
+            decision_must(f, &(struct decision){ .seq = f->seq + 1, .kind = DECISION_SALE_CLOSED, .sale_id = id });
+    }
+}
+
+static void open_check(struct fixture *f)
+{
+    struct walked sales = { 0 }, orders = { 0 };
+    assert_int_equal(ledger_each_open_sale(f->ledger, 5000, sale_walked, &sales), FAULT_NONE);
+    size_t at = 0;
+    for (uint64_t id = 1; id <= SCRIPT; id++) {
+        if (script[id - 1].want) assert_int_equal(sales.ids[at++], id);
+    }
+    assert_int_equal(sales.count, at);
+
+    assert_int_equal(ledger_each_open_order(f->ledger, 5000, order_walked, &orders), FAULT_NONE);
+    assert_int_equal(orders.count, at * 20);
+    for (size_t i = 0; i < orders.count; i++) {
+        struct order order;
+        bool found;
+        assert_int_equal(ledger_order(f->ledger, orders.ids[i], &order, &found), FAULT_NONE);
+        assert_true(found && script[order.sale_id - 1].want);
+        if (i > 0) assert_true(orders.ids[i] > orders.ids[i - 1]);
+    }
+}
+
+static void a_restart_loads_what_is_not_over_or_holds_something(void **state)
+{
+    struct fixture *f = *state;
+    script_file(f);
+    open_check(f);
+}
+
+/* Among very many orders of old sales the few of open ones are found another way, with the same answer. */
+static void the_few_among_the_many_are_the_same(void **state)
+{
+    struct fixture *f = *state;
+    script_file(f);
+    struct sale_terms terms = terms_named("thing 10");
+    uint64_t old = sale_file(f, "sam", &terms, 100000);
+    struct ledger_point from, to;
+    assert_int_equal(ledger_file_begin(f->ledger, &from), FAULT_NONE);
+    to = from;
+    for (int i = 0; i < 5000; i++) {
+        struct decision d = win_of(++to.seq, old, "bob", "", 1);
+        assert_int_equal(ledger_file(f->ledger, &d), FAULT_NONE);
+    }
+    struct decision closed = { .seq = ++to.seq, .kind = DECISION_SALE_CLOSED, .sale_id = old };
+    assert_int_equal(ledger_file(f->ledger, &closed), FAULT_NONE);
+    assert_int_equal(ledger_file_commit(f->ledger, &from, &to), FAULT_NONE);
+    open_check(f);
+}
+
+static void an_empty_ledger_gives_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct walked walked = { 0 };
+    assert_int_equal(ledger_each_open_sale(f->ledger, 0, sale_walked, &walked), FAULT_NONE);
+    assert_int_equal(ledger_each_open_order(f->ledger, 0, order_walked, &walked), FAULT_NONE);
+    assert_int_equal(ledger_each_name(f->ledger, name_walked, &walked), FAULT_NONE);
+    assert_int_equal(ledger_each_sale(f->ledger, sale_walked, &walked), FAULT_NONE);
+    assert_int_equal(ledger_each_order(f->ledger, order_walked, &walked), FAULT_NONE);
+    assert_int_equal(walked.count, 0);
+}
+
+static void names_of_closed_sales_are_given_too(void **state)
+{
+    struct fixture *f = *state;
+    script_file(f);
+    struct walked walked = { 0 };
+    assert_int_equal(ledger_each_name(f->ledger, name_walked, &walked), FAULT_NONE);
+    assert_int_equal(walked.count, SCRIPT);
+}
+
+static void a_visitor_that_fails_ends_the_walk_with_its_fault(void **state)
+{
+    struct fixture *f = *state;
+    script_file(f);
+    for (size_t stop = 1; stop <= 3; stop++) {
+        struct walked walked = { .stop_at = stop };
+        assert_int_equal(ledger_each_sale(f->ledger, sale_walked, &walked), FAULT_SPACE);
+        assert_int_equal(walked.count, stop);
+        walked.count = 0;
+        assert_int_equal(ledger_each_order(f->ledger, order_walked, &walked), FAULT_SPACE);
+        assert_int_equal(walked.count, stop);
+        walked.count = 0;
+        assert_int_equal(ledger_each_name(f->ledger, name_walked, &walked), FAULT_SPACE);
+        assert_int_equal(walked.count, stop);
+    }
+    /* Nothing of the broken walks is left open: everything is given again, and the ledger takes writes. */
+    struct walked walked = { 0 };
+    assert_int_equal(ledger_each_order(f->ledger, order_walked, &walked), FAULT_NONE);
+    assert_int_equal(walked.count, 20 * SCRIPT);
+    win_file(f, 1, "ann", "", 1);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_restart_loads_what_is_not_over_or_holds_something),
+        CASE(the_few_among_the_many_are_the_same),
+        CASE(an_empty_ledger_gives_nothing),
+        CASE(names_of_closed_sales_are_given_too),
+        CASE(a_visitor_that_fails_ends_the_walk_with_its_fault),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
