@@ -1,0 +1,251 @@
+/* audit: proves the promises offline. Replays the whole journal through an engine of its own and compares what it leads to with
+ * every row of the ledger. P1, P2: no decision of the journal breaks the stock identity or a limit. P4: every order stands in the
+ * ledger once and as it was decided, and nothing else does. P5: the digests of journal and ledger are those of the replay. */
+#include "base/random.h"
+#include "command/command.h"
+#include "engine/engine.h"
+#include "journal/journal.h"
+#include "ledger/ledger.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FINDINGS_SHOWN_MAX 100
+/* Sales kept in memory before those that are over are compared and let go of. */
+#define SALES_SWEEP (SALES_OPEN_MAX / 2)
+
+struct audit {
+    struct engine *engine;
+    struct ledger *ledger;
+    struct ledger_point filed;
+    uint64_t findings;
+    uint64_t decisions, batches, sales_created, orders_won;        /* in the journal */
+    uint64_t sales_won_filed, orders_won_filed;                    /* of them, up to the filed point */
+    uint64_t sale_rows, order_rows, sales_compared, orders_compared;
+    uint64_t over[64]; /* ids found over by one sweep */
+    uint32_t over_count;
+    uint64_t sweep_ms;
+};
+
+static void finding(struct audit *audit, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void finding(struct audit *audit, const char *format, ...)
+{
+    if (audit->findings++ >= FINDINGS_SHOWN_MAX) return;
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("wrong: ", stdout);
+    vprintf(format, arguments);
+    fputc('\n', stdout);
+    va_end(arguments);
+}
+
+static bool terms_equal(const struct sale_terms *a, const struct sale_terms *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->description, b->description) == 0 && strcmp(a->currency, b->currency) == 0 &&
+           a->price == b->price && a->units_per_grab_max == b->units_per_grab_max &&
+           a->grabs_per_buyer_max == b->grabs_per_buyer_max && a->opens_ms == b->opens_ms && a->closes_ms == b->closes_ms &&
+           a->pay_within_s == b->pay_within_s && a->admission == b->admission;
+}
+
+static void compare_sale(struct audit *audit, const struct sale *replayed, const struct sale *row)
+{
+    const struct sale_counts *a = &replayed->counts, *b = &row->counts;
+    audit->sales_compared++;
+    if (memcmp(a, b, sizeof *a) != 0)
+        finding(audit,
+                "P4 sale %" PRIu64 ": the journal leads to offered %u available %u held %u sold %u, the ledger has %u %u %u %u",
+                row->id, a->offered, a->available, a->held, a->sold, b->offered, b->available, b->held, b->sold);
+    if (!terms_equal(&replayed->terms, &row->terms) || strcmp(replayed->seller, row->seller) != 0 ||
+        replayed->paused != row->paused || replayed->closed != row->closed || replayed->orders_made != row->orders_made)
+        finding(audit, "P4 sale %" PRIu64 ": the ledger's terms or state differ from the journal's", row->id);
+}
+
+static void compare_order(struct audit *audit, const struct order *replayed, const struct order *row)
+{
+    audit->orders_compared++;
+    if (replayed->sale_id != row->sale_id || strcmp(replayed->buyer, row->buyer) != 0 || strcmp(replayed->key, row->key) != 0 ||
+        replayed->units != row->units || replayed->amount != row->amount || replayed->state != row->state ||
+        replayed->won_ms != row->won_ms || replayed->pay_by_ms != row->pay_by_ms)
+        finding(audit, "P4 order %" PRIu64 ": the ledger's row differs from the journal's win", row->no);
+}
+
+static bool sweep_sale(void *arg, const struct sale *sale)
+{
+    struct audit *audit = arg;
+    if (sale_state_at(sale, audit->sweep_ms) == SALE_CLOSED && sale->counts.held == 0) audit->over[audit->over_count++] = sale->id;
+    return audit->over_count < sizeof audit->over / sizeof *audit->over;
+}
+
+static bool sweep_order(void *arg, const struct order *order)
+{
+    struct audit *audit = arg;
+    for (uint32_t i = 0; i < audit->over_count; i++) {
+        if (order->sale_id != audit->over[i] || order->no > audit->filed.seq) continue;
+        struct order row;
+        bool found = false;
+        if (ledger_order(audit->ledger, order->no, &row, &found) != FAULT_NONE || !found) {
+            finding(audit, "P4 order %" PRIu64 " is in the journal and not in the ledger", order->no);
+        } else {
+            compare_order(audit, order, &row);
+        }
+    }
+    return true;
+}
+
+/* A history may have more sales than fit in memory at once: those that are over are final, so they are compared now. */
+static void audit_sweep(struct audit *audit, uint64_t now_ms)
+{
+    audit->sweep_ms = now_ms;
+    do {
+        audit->over_count = 0;
+        engine_each_sale(audit->engine, sweep_sale, audit);
+        engine_each_order(audit->engine, sweep_order, audit);
+        for (uint32_t i = 0; i < audit->over_count; i++) {
+            struct sale sale, row;
+            bool found = false;
+            if (engine_sale(audit->engine, audit->over[i], &sale) &&
+                ledger_sale(audit->ledger, sale.id, &row, &found) == FAULT_NONE && found)
+                compare_sale(audit, &sale, &row);
+            while (!engine_forget(audit->engine, audit->over[i], UINT32_MAX, now_ms)) continue;
+        }
+    } while (audit->over_count > 0);
+}
+
+static const char *audit_decision(void *arg, const struct decision *decision)
+{
+    struct audit *audit = arg;
+    if (decision->kind == DECISION_SALE_CREATED) {
+        struct engine_usage usage;
+        engine_usage(audit->engine, &usage);
+        if (usage.sales >= SALES_SWEEP) audit_sweep(audit, decision->at_ms);
+    }
+    const char *objection = engine_objection(audit->engine, decision);
+    if (objection != NULL) {
+        finding(audit, "P1/P2 decision %" PRIu64 ": %s", decision->seq, objection);
+        return objection;
+    }
+    engine_apply(audit->engine, decision);
+    bool filed = decision->seq <= audit->filed.seq;
+    audit->decisions++;
+    audit->sales_created += decision->kind == DECISION_SALE_CREATED;
+    audit->sales_won_filed += decision->kind == DECISION_SALE_CREATED && filed;
+    audit->orders_won += decision->kind == DECISION_WON;
+    audit->orders_won_filed += decision->kind == DECISION_WON && filed;
+
+    struct sale sale;
+    if (!engine_sale(audit->engine, decision->sale_id, &sale)) return NULL;
+    const struct sale_counts *c = &sale.counts;
+    if ((uint64_t)c->available + c->held + c->sold != c->offered)
+        finding(audit, "P1 decision %" PRIu64 ": available + held + sold is not offered in sale %" PRIu64, decision->seq, sale.id);
+    return NULL;
+}
+
+static const char *audit_batch_end(void *arg, uint64_t seq, uint64_t digest)
+{
+    struct audit *audit = arg;
+    audit->batches++;
+    if (digest != engine_digest(audit->engine)) {
+        finding(audit, "P5 decision %" PRIu64 ": the state replayed is not the state the batch was written with", seq);
+        return "digest";
+    }
+    if (seq == audit->filed.seq && digest != audit->filed.digest)
+        finding(audit, "P5 the ledger's digest at %" PRIu64 " is not the journal's", seq);
+    return NULL;
+}
+
+static enum fault ledger_sale_row(void *arg, const struct sale *row)
+{
+    struct audit *audit = arg;
+    struct sale sale;
+    audit->sale_rows++;
+    if (engine_sale(audit->engine, row->id, &sale)) compare_sale(audit, &sale, row);
+    return FAULT_NONE;
+}
+
+static enum fault ledger_order_row(void *arg, const struct order *row)
+{
+    struct audit *audit = arg;
+    struct order order;
+    audit->order_rows++;
+    if (engine_order(audit->engine, row->no, &order)) compare_order(audit, &order, row);
+    if (row->no > audit->filed.seq) finding(audit, "P4 order %" PRIu64 " is in the ledger beyond what it says it has filed", row->no);
+    return FAULT_NONE;
+}
+
+/* The engine stands at the filed point: the ledger must say the same. */
+static void audit_ledger(struct audit *audit)
+{
+    if (ledger_each_sale(audit->ledger, ledger_sale_row, audit) != FAULT_NONE ||
+        ledger_each_order(audit->ledger, ledger_order_row, audit) != FAULT_NONE) {
+        finding(audit, "the ledger cannot be read");
+        return;
+    }
+    if (audit->sale_rows != audit->sales_won_filed || audit->sales_compared != audit->sale_rows)
+        finding(audit, "P4 the ledger has %" PRIu64 " sales, the journal up to there created %" PRIu64, audit->sale_rows, audit->sales_won_filed);
+    if (audit->order_rows != audit->orders_won_filed || audit->orders_compared != audit->order_rows)
+        finding(audit, "P4 the ledger has %" PRIu64 " orders, the journal up to there has %" PRIu64 " wins (%" PRIu64 " rows match one)",
+                audit->order_rows, audit->orders_won_filed, audit->orders_compared);
+}
+
+static enum fault audit_journal(struct audit *audit, const char *folder, struct journal_damage *damage)
+{
+    struct journal_scan *scan;
+    enum fault fault = journal_scan_open(&scan, folder, NULL, 0, damage);
+    if (fault != FAULT_NONE) return fault;
+    const struct journal_reader reader = { audit_decision, audit_batch_end, audit };
+    bool more = true, compared = audit->filed.seq == 0;
+    if (compared) audit_ledger(audit);
+    while (more && (fault = journal_scan_batch(scan, &reader, &more, damage)) == FAULT_NONE) {
+        if (compared || engine_seq(audit->engine) < audit->filed.seq) continue;
+        audit_ledger(audit);
+        compared = true;
+    }
+    if (fault == FAULT_NONE && !compared)
+        finding(audit, "P4 the ledger has filed up to %" PRIu64 ", the journal ends at %" PRIu64, audit->filed.seq, engine_seq(audit->engine));
+    journal_scan_close(scan);
+    return fault;
+}
+
+static int audit_run(const struct config *config)
+{
+    struct audit audit = { 0 };
+    struct journal_damage damage = { .file = "" };
+    char folder[CONFIG_TEXT_BYTES + 16], path[CONFIG_TEXT_BYTES + 16];
+    snprintf(folder, sizeof folder, "%s/journal", config->data);
+    snprintf(path, sizeof path, "%s/ledger.db", config->data);
+    uint8_t hash_key[16];
+    random_bytes(hash_key, sizeof hash_key);
+    enum fault fault = ledger_open(&audit.ledger, path, LEDGER_READER);
+    if (fault == FAULT_NONE) fault = ledger_point(audit.ledger, &audit.filed);
+    if (fault == FAULT_NONE) fault = engine_open(&audit.engine, ORDERS_OPEN_MAX, hash_key);
+    if (fault == FAULT_NONE) fault = audit_journal(&audit, folder, &damage);
+    if (fault != FAULT_NONE && audit.findings == 0)
+        finding(&audit, "%s at offset %" PRIu64 ": %s", damage.file[0] ? damage.file : path, damage.offset,
+                damage.reason[0] ? damage.reason : "cannot be read");
+
+    printf("journal: %" PRIu64 " decisions in %" PRIu64 " batches: %" PRIu64 " sales, %" PRIu64 " wins\n", audit.decisions, audit.batches,
+           audit.sales_created, audit.orders_won);
+    printf("ledger: filed up to decision %" PRIu64 ": %" PRIu64 " sales, %" PRIu64 " orders\n", audit.filed.seq, audit.sale_rows,
+           audit.order_rows);
+    printf("checked: P1 stock identity after %" PRIu64 " decisions, P2 limits of %" PRIu64 " wins, P4 %" PRIu64 " sales and %" PRIu64
+           " orders row by row, P5 digest of %" PRIu64 " batches\n",
+           audit.decisions, audit.orders_won, audit.sales_compared, audit.orders_compared, audit.batches);
+    printf("%s\n", audit.findings == 0 ? "audit: all promises hold" : "audit: FAILED");
+    if (audit.findings > FINDINGS_SHOWN_MAX) printf("%" PRIu64 " findings in all\n", audit.findings);
+    if (audit.engine != NULL) engine_close(audit.engine);
+    if (audit.ledger != NULL) ledger_close(audit.ledger);
+    return audit.findings == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+int command_audit(int argc, char **argv)
+{
+    struct config config;
+    int lock_fd;
+    if (!command_options(&config, argc, argv)) return EXIT_USAGE;
+    if (!command_lock(&config, &lock_fd)) return EXIT_FAILED;
+    int code = audit_run(&config);
+    close(lock_fd);
+    return code;
+}

@@ -1,0 +1,56 @@
+#include "command/command.h"
+
+#include "base/disk.h"
+#include "gateway/routes.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+bool command_options(struct config *config, int argc, char **argv)
+{
+    struct config_mistake mistake;
+    if (config_load(config, config_file(argc, argv), argc, argv, &mistake) == FAULT_NONE) return true;
+    fprintf(stderr, "stampede: %s\n", mistake.text);
+    return false;
+}
+
+bool command_lock(const struct config *config, int *lock_fd)
+{
+    if (access(config->data, R_OK | W_OK | X_OK) != 0) {
+        fprintf(stderr, "stampede: cannot use the data folder %s: %s; name it with --data\n", config->data, strerror(errno));
+        return false;
+    }
+    long pid = 0;
+    enum fault fault = disk_lock_folder(config->data, lock_fd, &pid);
+    if (fault == FAULT_IN_USE) fprintf(stderr, "stampede: the data folder %s is in use by process %ld; stop it first\n", config->data, pid);
+    return fault == FAULT_NONE;
+}
+
+int command_config(int argc, char **argv)
+{
+    if (argc < 1 || strcmp(argv[0], "check") != 0 || argc > 2) {
+        fprintf(stderr, "usage: stampede config check [FILE]\n");
+        return EXIT_USAGE;
+    }
+    const char *file = argc == 2 ? argv[1] : config_file(0, NULL);
+    if (file == NULL) file = "conf/stampede.conf";
+    int mistakes = config_check(file, stdout);
+    if (mistakes < 0) {
+        fprintf(stderr, "stampede: cannot read %s: %s\n", file, strerror(errno));
+        return EXIT_FAILED;
+    }
+    if (mistakes == 0) printf("%s: fine\n", file);
+    return mistakes == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+int command_routes(int argc, char **argv)
+{
+    (void)argv;
+    if (argc != 0) {
+        fprintf(stderr, "usage: stampede routes\n");
+        return EXIT_USAGE;
+    }
+    routes_print(stdout);
+    return EXIT_OK;
+}

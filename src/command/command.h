@@ -1,0 +1,20 @@
+/* command: the tools of the command line beside serve. Each takes what follows its word and answers the exit code. */
+#ifndef STAMPEDE_COMMAND_COMMAND_H
+#define STAMPEDE_COMMAND_COMMAND_H
+
+#include "config/config.h"
+
+enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3 };
+
+int command_admin(int argc, char **argv);  /* admin create NAME, password on standard input */
+int command_audit(int argc, char **argv);  /* proves the promises offline */
+int command_repair(int argc, char **argv); /* shows, and with --yes cuts, a damaged journal */
+int command_config(int argc, char **argv); /* config check [FILE] */
+int command_routes(int argc, char **argv); /* the route table, one line each */
+
+/* Options of a tool: what config_load() takes. False: the mistake is on standard error. */
+bool command_options(struct config *config, int argc, char **argv);
+/* Locks the data folder, which must be there and not be in use. False: said why on standard error. */
+bool command_lock(const struct config *config, int *lock_fd);
+
+#endif

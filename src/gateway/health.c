@@ -1,0 +1,105 @@
+#include "base/metrics.h"
+#include "gateway/request.h"
+#include "gateway/resources.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* docs/openapi.yaml, embedded at build. */
+extern const unsigned char openapi_yaml[];
+extern const size_t openapi_yaml_len;
+
+static void word_reply(struct request *request, int status, const char *word)
+{
+    struct json_out out;
+    json_object(reply_json(request, &out));
+    json_key(&out, "status");
+    json_text(&out, word);
+    json_object_end(&out);
+    reply_send(request, status, &out);
+}
+
+void health_get(struct request *request)
+{
+    word_reply(request, 200, "alive");
+}
+
+void ready_get(struct request *request)
+{
+    struct gate_status status;
+    gate_status(request_rooms(request)->gate, &status);
+    if (atomic_load(&request->reactor->server->draining)) {
+        reply_problem(request, PROBLEM_NOT_READY, "The server is draining; send new requests to another.");
+    } else if (status.poisoned) {
+        reply_problem(request, PROBLEM_NOT_READY, "The disk has failed; see the log.");
+    } else {
+        word_reply(request, 200, "ready");
+    }
+}
+
+static const char *label_word(enum metric metric, uint32_t value)
+{
+    static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
+    if (metric == METRIC_GRABS) return value < VERDICT_COUNT ? verdict_word((enum verdict)value) : NULL;
+    return value < sizeof classes / sizeof *classes ? classes[value] : NULL;
+}
+
+/* Resident bytes, as the system counts them. */
+static uint64_t memory_resident(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+    if (file == NULL) return 0;
+    if (fscanf(file, "%*u %llu", &pages) != 1) pages = 0;
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+struct gauge {
+    const char *name, *help;
+    uint64_t value;
+};
+
+static size_t gauges_render(char *out, size_t size, const struct gauge *gauges, size_t count)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        len += (size_t)snprintf(out + len, size - len, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", gauges[i].name, gauges[i].help,
+                                gauges[i].name, gauges[i].name, gauges[i].value);
+    }
+    return len;
+}
+
+void metrics_get(struct request *request)
+{
+    struct rooms *rooms = request_rooms(request);
+    struct gate_status gate;
+    struct clerk_status clerk;
+    gate_status(rooms->gate, &gate);
+    clerk_status(rooms->clerk, &clerk);
+    const struct gauge gauges[] = {
+        { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
+        { "stampede_memory_bytes", "Resident memory.", memory_resident() },
+        { "stampede_engine_bytes", "Memory of sales and orders.", gate.usage.bytes },
+        { "stampede_sales", "Sales in memory.", gate.usage.sales },
+        { "stampede_orders", "Orders in memory.", gate.usage.orders },
+        { "stampede_orders_max", "Orders that fit in memory.", gate.usage.orders_max },
+        { "stampede_journal_lag", "Decisions made and not yet durable.", gate.seq_decided - gate.seq_durable },
+        { "stampede_clerk_lag", "Decisions durable and not yet filed.",
+          gate.seq_durable > clerk.seq_filed ? gate.seq_durable - clerk.seq_filed : 0 },
+        { "stampede_clerk_failing", "1 while the ledger refuses to be written.", clerk.failing || clerk.stopped },
+        { "stampede_journal_room", "1 while the journal has room and space.", gate.room },
+    };
+    struct reactor *reactor = request->reactor;
+    size_t len = metrics_render(reactor->body, sizeof reactor->body / 2, label_word);
+    len += gauges_render(reactor->body + len, sizeof reactor->body - len, gauges, sizeof gauges / sizeof *gauges);
+    reply_raw(request, &(struct http_head){ .status = 200, .content_type = SLICE("text/plain; version=0.0.4; charset=utf-8") },
+              (struct slice){ reactor->body, len });
+}
+
+void openapi_get(struct request *request)
+{
+    reply_raw(request, &(struct http_head){ .status = 200, .content_type = SLICE("application/yaml") },
+              (struct slice){ (const char *)openapi_yaml, openapi_yaml_len });
+}

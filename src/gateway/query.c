@@ -1,0 +1,69 @@
+#include "gateway/query.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+
+/* The largest sale as JSON: every byte of name and description escaped to two, and the other fields. */
+#define LIST_ITEM_BYTES_MAX (2 * (SALE_NAME_BYTES_MAX + SALE_DESCRIPTION_BYTES_MAX) + 1024)
+
+static void *reader_open(void *arg)
+{
+    struct ledger *ledger;
+    return ledger_open(&ledger, arg, LEDGER_READER) == FAULT_NONE ? ledger : NULL;
+}
+
+static void reader_close(void *tools)
+{
+    ledger_close(tools);
+}
+
+enum fault queries_open(struct crew **out, const char *ledger_path, uint32_t threads)
+{
+    const struct crew_options options = {
+        .name = "query",
+        .threads = threads,
+        .queue_max = 1024,
+        .wait_ms_max = 2 * QUERY_WAIT_MS_MAX,
+        .nice = 2, /* people who ask give way to people who grab */
+        .tools_open = reader_open,
+        .tools_close = reader_close,
+        .arg = (void *)ledger_path,
+    };
+    return crew_open(out, &options);
+}
+
+void query_work(struct crew_job *job, void *tools)
+{
+    struct query *query = (struct query *)job;
+    query->fault = FAULT_NONE;
+    if (query->seq_wait != 0) query->fault = clerk_wait(query->rooms->clerk, query->seq_wait, QUERY_WAIT_MS_MAX);
+    if (query->fault == FAULT_NONE) query->run(query, tools);
+}
+
+enum fault query_list_begin(struct query *query)
+{
+    size_t size = (size_t)query->limit * LIST_ITEM_BYTES_MAX + 256;
+    query->list = malloc(size);
+    if (query->list == NULL) return FAULT_MEMORY;
+    query->list_count = 0;
+    json_out_init(&query->list_out, query->list, size);
+    json_object(&query->list_out);
+    json_key(&query->list_out, "items");
+    json_array(&query->list_out);
+    return FAULT_NONE;
+}
+
+void query_list_end(struct query *query)
+{
+    json_array_end(&query->list_out);
+    json_key(&query->list_out, "next");
+    if (query->list_count == query->limit) {
+        json_id(&query->list_out, query->list_last);
+    } else {
+        json_null(&query->list_out);
+    }
+    json_key(&query->list_out, "now");
+    json_time(&query->list_out, query->now_ms);
+    json_object_end(&query->list_out);
+}

@@ -1,0 +1,43 @@
+/* query: a question to the ledger, on the query crew's threads. */
+#ifndef STAMPEDE_GATEWAY_QUERY_H
+#define STAMPEDE_GATEWAY_QUERY_H
+
+#include "gateway/server.h"
+#include "wire/json_out.h"
+
+/* How long a list waits for the clerk before it says BUSY. */
+#define QUERY_WAIT_MS_MAX 2000
+
+struct query {
+    struct crew_job job;
+    void (*run)(struct query *query, struct ledger *ledger); /* on a worker */
+    struct rooms *rooms;
+    uint64_t seq_wait; /* the ledger must have filed this first; 0: any state will do */
+    enum fault fault;
+    bool found;
+
+    /* What is asked. */
+    uint64_t id, now_ms, after;
+    uint32_t limit;
+    int state;
+    char seller[USERNAME_BYTES_MAX + 1];
+    char buyer[BUYER_BYTES_MAX + 1];
+    char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
+
+    /* What was found: one of them, or a rendered list. */
+    struct sale sale;
+    struct order order;
+    char *list; /* from malloc; freed when it is sent */
+    struct json_out list_out;
+    uint32_t list_count;
+    uint64_t list_last;
+};
+
+enum fault queries_open(struct crew **out, const char *ledger_path, uint32_t threads) MUST_USE;
+/* The job's work: waits for the clerk where asked, then runs. */
+void query_work(struct crew_job *job, void *tools);
+/* {"items":[ … and ],"next":…}: between them the visitor renders. */
+enum fault query_list_begin(struct query *query) MUST_USE;
+void query_list_end(struct query *query);
+
+#endif

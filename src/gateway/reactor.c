@@ -1,0 +1,160 @@
+#include "gateway/reactor.h"
+
+#include "base/log.h"
+#include "gateway/connection.h"
+#include "gateway/request.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#define TICK_MS 250
+#define BACKLOG 4096
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct reactor *reactor = listener->data;
+    if (status == 0) {
+        connection_accept(reactor);
+    } else {
+        connections_make_way(reactor);
+    }
+}
+
+/* A turn of the loop begins after polling and ends before it: the gate need not wake a reactor that is up. */
+static void on_rise(uv_check_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    gate_lane_rise(reactor->lane);
+}
+
+static void on_rest(uv_prepare_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    gate_lane_rest(reactor->lane);
+}
+
+static void on_wake(uv_async_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    crew_mailbox_deliver(reactor->mailbox);
+}
+
+/* Called by the committer and by workers. */
+static void reactor_wake(void *arg)
+{
+    struct reactor *reactor = arg;
+    uv_async_send(&reactor->wake);
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle)) uv_close(handle, NULL);
+}
+
+/* The reactor's own handles; the loop ends when they and all connections are closed. */
+static void reactor_finish(struct reactor *reactor)
+{
+    uv_handle_t *own[] = { (uv_handle_t *)&reactor->wake, (uv_handle_t *)&reactor->stop, (uv_handle_t *)&reactor->rest,
+                           (uv_handle_t *)&reactor->rise, (uv_handle_t *)&reactor->tick };
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) close_handle(own[i], NULL);
+}
+
+static void on_tick(uv_timer_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    connections_expire(reactor);
+    if (!reactor->draining) return;
+    connections_close_idle(reactor);
+    bool late = uv_now(&reactor->loop) >= reactor->drain_until_ms;
+    for (enum connection_state state = 0; late && state < CONNECTION_CLOSING; state++) {
+        if (state == CONNECTION_BUSY) continue; /* answered within the bounds of gate, queries and passwords */
+        while (reactor->lists[state].first != NULL) connection_close(reactor->lists[state].first);
+    }
+    if (reactor->connections == 0 && reactor->requests == 0) reactor_finish(reactor);
+}
+
+static void on_stop(uv_async_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    if (reactor->draining) return;
+    reactor->draining = true;
+    reactor->drain_until_ms = uv_now(&reactor->loop) + reactor->server->options.drain_ms_max;
+    close_handle((uv_handle_t *)&reactor->listener, NULL);
+    connections_close_idle(reactor);
+    uv_timer_start(&reactor->tick, on_tick, 0, 20);
+}
+
+static enum fault reactor_handles(struct reactor *reactor, int listen_fd)
+{
+    uv_loop_t *loop = &reactor->loop;
+    int failed = uv_loop_init(loop);
+    failed |= uv_tcp_init(loop, &reactor->listener);
+    failed |= uv_tcp_open(&reactor->listener, listen_fd);
+    failed |= uv_async_init(loop, &reactor->wake, on_wake);
+    failed |= uv_async_init(loop, &reactor->stop, on_stop);
+    failed |= uv_prepare_init(loop, &reactor->rest);
+    failed |= uv_check_init(loop, &reactor->rise);
+    failed |= uv_timer_init(loop, &reactor->tick);
+    if (failed) return FAULT_MEMORY;
+    reactor->listener.data = reactor->wake.data = reactor->stop.data = reactor;
+    reactor->rest.data = reactor->rise.data = reactor->tick.data = reactor;
+    return FAULT_NONE;
+}
+
+enum fault reactor_open(struct reactor **out, struct server *server, int listen_fd)
+{
+    struct reactor *reactor = calloc(1, sizeof *reactor);
+    if (reactor == NULL) return FAULT_MEMORY;
+    reactor->server = server;
+    enum fault fault = reactor_handles(reactor, listen_fd);
+    if (fault == FAULT_NONE) fault = gate_lane_open(&reactor->lane, server->rooms.gate, reactor_wake, reactor);
+    if (fault == FAULT_NONE) fault = crew_mailbox_open(&reactor->mailbox, reactor_wake, reactor);
+    if (fault != FAULT_NONE) {
+        log_error("gateway", "cannot make an event loop: out of memory or file descriptors");
+        free(reactor);
+        return fault;
+    }
+    *out = reactor;
+    return FAULT_NONE;
+}
+
+static void reactor_run(void *arg)
+{
+    struct reactor *reactor = arg;
+    uv_prepare_start(&reactor->rest, on_rest);
+    uv_check_start(&reactor->rise, on_rise);
+    uv_timer_start(&reactor->tick, on_tick, TICK_MS, TICK_MS);
+    uv_run(&reactor->loop, UV_RUN_DEFAULT);
+}
+
+enum fault reactor_start(struct reactor *reactor)
+{
+    if (uv_listen((uv_stream_t *)&reactor->listener, BACKLOG, on_connection) != 0) return FAULT_IN_USE;
+    return uv_thread_create(&reactor->thread, reactor_run, reactor) == 0 ? FAULT_NONE : FAULT_MEMORY;
+}
+
+void reactor_stop(struct reactor *reactor)
+{
+    uv_async_send(&reactor->stop);
+}
+
+void reactor_join(struct reactor *reactor)
+{
+    uv_thread_join(&reactor->thread);
+}
+
+void reactor_close(struct reactor *reactor)
+{
+    uv_walk(&reactor->loop, close_handle, NULL);
+    uv_run(&reactor->loop, UV_RUN_NOWAIT);
+    uv_loop_close(&reactor->loop);
+    gate_lane_close(reactor->lane);
+    crew_mailbox_close(reactor->mailbox);
+    while (reactor->requests_free != NULL) {
+        struct request *request = reactor->requests_free;
+        reactor->requests_free = request->free_next;
+        free(request);
+    }
+    free(reactor);
+}

@@ -1,0 +1,69 @@
+/* reactor: one thread, one libuv loop, its connections and its lane to the gate. Nothing here is touched by another thread but
+ * through the two async handles. A reactor never waits for the disk, the database or a password. */
+#ifndef STAMPEDE_GATEWAY_REACTOR_H
+#define STAMPEDE_GATEWAY_REACTOR_H
+
+#include "gateway/server.h"
+
+#include <uv.h>
+
+struct connection;
+struct request;
+
+/* Bytes that partial messages of one reactor may take together; beyond it their senders get 503 (P9). */
+#define REACTOR_INPUT_BYTES_MAX (256u << 20)
+#define REACTOR_READ_BYTES (64u << 10)
+#define REACTOR_OUT_BYTES (256u << 10)
+#define REACTOR_BODY_BYTES (128u << 10)
+
+/* What a connection is doing; each state is a list in order of entry, so that the oldest is the next to time out. */
+enum connection_state {
+    CONNECTION_IDLE,      /* between requests */
+    CONNECTION_HEAD,      /* part of a head is here */
+    CONNECTION_BODY,      /* part of a body is here */
+    CONNECTION_BUSY,      /* a request waits for the gate, the ledger or a password */
+    CONNECTION_WRITING,   /* the peer reads slowly */
+    CONNECTION_LINGERING, /* all is said; waits for the peer to close, so that it can read the answer */
+    CONNECTION_CLOSING,
+    CONNECTION_STATES
+};
+
+struct connection_list {
+    struct connection *first, *last;
+};
+
+struct reactor {
+    struct server *server;
+    struct gate_lane *lane;
+    struct crew_mailbox *mailbox;
+    struct connection_list lists[CONNECTION_STATES];
+    uint32_t connections;
+    struct request *requests_free;
+    uint32_t requests; /* under way, also those whose connection is gone */
+    size_t input_bytes;
+
+    size_t out_len;
+    char read[REACTOR_READ_BYTES];
+    char plain[REACTOR_READ_BYTES]; /* decrypted */
+    char out[REACTOR_OUT_BYTES];    /* answers of the connection being served, until they are written */
+    char body[REACTOR_BODY_BYTES];  /* of the answer being made */
+
+    uv_loop_t loop;
+    uv_tcp_t listener;
+    uv_async_t wake, stop;
+    uv_prepare_t rest;
+    uv_check_t rise;
+    uv_timer_t tick;
+    uv_thread_t thread;
+    bool draining;
+    uint64_t drain_until_ms;
+};
+
+/* Takes over the listening socket. */
+enum fault reactor_open(struct reactor **out, struct server *server, int listen_fd) MUST_USE;
+enum fault reactor_start(struct reactor *reactor) MUST_USE;
+void reactor_stop(struct reactor *reactor); /* any thread: begin to drain */
+void reactor_join(struct reactor *reactor);
+void reactor_close(struct reactor *reactor);
+
+#endif

@@ -1,0 +1,114 @@
+#include "base/log.h"
+#include "base/metrics.h"
+#include "gateway/request.h"
+
+#include <assert.h>
+
+static struct slice retry_header(int status)
+{
+    if (status == 503 || status == 429) return SLICE("Retry-After: 1\r\n");
+    if (status == 401) return SLICE("WWW-Authenticate: Bearer\r\n");
+    return (struct slice){ "", 0 };
+}
+
+/* Appends to what the connection has collected. An answer larger than the room left is written out first. */
+static void answer_append(struct reactor *reactor, const struct http_head *head, struct slice body, bool head_only)
+{
+    char *at = reactor->out + reactor->out_len;
+    size_t room = sizeof reactor->out - reactor->out_len;
+    size_t len = http_head_write(at, room, head);
+    assert(len > 0 && (head_only || body.len <= room - len));
+    if (!head_only && body.len > 0) {
+        memcpy(at + len, body.data, body.len);
+        len += body.len;
+    }
+    reactor->out_len += len;
+    metrics_add_labelled(METRIC_RESPONSES, (uint32_t)head->status / 100, 1);
+}
+
+void reply_raw(struct request *request, const struct http_head *head, struct slice body)
+{
+    struct connection *connection = request->connection;
+    struct reactor *reactor = request->reactor;
+    struct http_head whole = *head;
+    whole.keep_alive = request->http.keep_alive && !reactor->draining;
+    whole.content_length = body.len;
+    if (whole.extra.len == 0) whole.extra = retry_header(head->status);
+    if (request->http.http10 && whole.extra.len > 0) whole.keep_alive = false; /* staying open takes a header line of its own */
+    if (request->http.http10 && whole.keep_alive) whole.extra = SLICE("Connection: keep-alive\r\n");
+    if (!whole.keep_alive) connection->close_after = true;
+    bool head_only = request->http.method == HTTP_HEAD_;
+    if (connection->state == CONNECTION_CLOSING || connection->closed) {
+        request_end(request); /* nobody is there to read it */
+        return;
+    }
+    bool fits = connection_make_room(connection, head_only ? 0 : body.len);
+    if (connection->state != CONNECTION_CLOSING) {
+        answer_append(reactor, &whole, fits ? body : (struct slice){ "", 0 }, head_only);
+        if (!fits) connection_send_body(connection, body);
+    }
+    request_end(request);
+}
+
+struct json_out *reply_json(struct request *request, struct json_out *out)
+{
+    json_out_init(out, request->reactor->body, sizeof request->reactor->body);
+    return out;
+}
+
+void reply_send(struct request *request, int status, struct json_out *out)
+{
+    assert(!out->overflow);
+    reply_raw(request, &(struct http_head){ .status = status, .content_type = SLICE("application/json") },
+              (struct slice){ out->data, out->len });
+}
+
+void reply_problem_begin(struct request *request, struct json_out *out, enum problem problem, const char *detail)
+{
+    problem_begin(reply_json(request, out), problem, detail);
+}
+
+void reply_problem_send(struct request *request, enum problem problem, struct json_out *out)
+{
+    json_object_end(out);
+    assert(!out->overflow);
+    reply_raw(request, &(struct http_head){ .status = problem_status(problem), .content_type = SLICE("application/problem+json") },
+              (struct slice){ out->data, out->len });
+}
+
+void reply_problem(struct request *request, enum problem problem, const char *detail)
+{
+    struct json_out out;
+    reply_problem_begin(request, &out, problem, detail);
+    reply_problem_send(request, problem, &out);
+}
+
+static const enum problem verdict_problems[VERDICT_COUNT] = {
+    [VERDICT_NO_SUCH_SALE] = PROBLEM_NO_SUCH_SALE,   [VERDICT_NO_SUCH_ORDER] = PROBLEM_NO_SUCH_ORDER,
+    [VERDICT_CLOSED] = PROBLEM_CLOSED,               [VERDICT_NOT_OPEN] = PROBLEM_NOT_OPEN,
+    [VERDICT_PAUSED] = PROBLEM_PAUSED,               [VERDICT_NOT_PAUSED] = PROBLEM_NOT_PAUSED,
+    [VERDICT_OVER_LIMIT] = PROBLEM_OVER_LIMIT,       [VERDICT_ALREADY_WON] = PROBLEM_ALREADY_WON,
+    [VERDICT_SOLD_OUT] = PROBLEM_SOLD_OUT,           [VERDICT_KEY_REUSED] = PROBLEM_KEY_REUSED,
+    [VERDICT_NAME_TAKEN] = PROBLEM_NAME_TAKEN,       [VERDICT_SALE_OPEN] = PROBLEM_SALE_OPEN,
+    [VERDICT_NOT_AVAILABLE] = PROBLEM_NOT_AVAILABLE, [VERDICT_BAD_INPUT] = PROBLEM_BAD_INPUT,
+    [VERDICT_BUSY] = PROBLEM_BUSY,                   [VERDICT_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
+};
+
+void reply_verdict(struct request *request, enum verdict verdict)
+{
+    assert(verdict_problems[verdict] != PROBLEM_NONE);
+    reply_problem(request, verdict_problems[verdict], NULL);
+}
+
+void reply_refusal(struct reactor *reactor, enum problem problem)
+{
+    struct json_out out;
+    json_out_init(&out, reactor->body, sizeof reactor->body);
+    problem_begin(&out, problem, NULL);
+    json_object_end(&out);
+    int status = problem_status(problem);
+    const struct http_head head = {
+        .status = status, .content_type = SLICE("application/problem+json"), .content_length = out.len, .extra = retry_header(status)
+    };
+    answer_append(reactor, &head, (struct slice){ out.data, out.len }, false);
+}

@@ -1,0 +1,137 @@
+#include "gateway/request.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gateway/resources.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <strings.h>
+
+static struct request *request_acquire(struct connection *connection)
+{
+    struct reactor *reactor = connection->reactor;
+    struct request *request = reactor->requests_free;
+    if (request != NULL) {
+        reactor->requests_free = request->free_next;
+    } else {
+        request = malloc(sizeof *request);
+        if (request == NULL) return NULL;
+    }
+    reactor->requests++;
+    request->connection = connection;
+    request->reactor = reactor;
+    request->who.role = ROLE_NONE;
+    request->who.name = (struct slice){ request->who.name_bytes, 0 };
+    return request;
+}
+
+void request_end(struct request *request)
+{
+    struct connection *connection = request->connection;
+    struct reactor *reactor = request->reactor;
+    request->free_next = reactor->requests_free;
+    reactor->requests_free = request;
+    reactor->requests--;
+    connection->request = NULL;
+    connection_answered(connection);
+}
+
+/* "Bearer TOKEN", the word in any case. */
+static bool bearer_token(struct slice authorization, struct slice *token)
+{
+    if (authorization.len < 8 || strncasecmp(authorization.data, "Bearer ", 7) != 0) return false;
+    *token = (struct slice){ authorization.data + 7, authorization.len - 7 };
+    return true;
+}
+
+/* Fills who; PROBLEM_NONE, or why the token given is no good. No token is nobody. */
+static enum problem request_identify(struct request *request)
+{
+    struct slice token;
+    if (request->http.authorization.len == 0) return PROBLEM_NOT_LOGGED_IN;
+    if (!bearer_token(request->http.authorization, &token)) return PROBLEM_NOT_LOGGED_IN;
+    switch (people_check(request_rooms(request)->people, token, wall_ms(), &request->who)) {
+    case TOKEN_GOOD: return PROBLEM_NONE;
+    case TOKEN_EXPIRED: request->who.role = ROLE_NONE; return PROBLEM_TOKEN_EXPIRED;
+    case TOKEN_BAD: break;
+    }
+    request->who.role = ROLE_NONE;
+    return PROBLEM_NOT_LOGGED_IN;
+}
+
+static unsigned role_bit(enum role role)
+{
+    switch (role) {
+    case ROLE_CUSTOMER: return WHO_CUSTOMER;
+    case ROLE_SELLER: return WHO_SELLER;
+    case ROLE_ADMIN: return WHO_ADMIN;
+    case ROLE_NONE: break;
+    }
+    return 0;
+}
+
+static void request_dispatch(struct request *request)
+{
+    char allow[64];
+    request->route = route_find(request->http.method, request->http.path, &request->id_text, allow);
+    if (request->route == NULL && allow[0] != '\0') {
+        char extra[96];
+        int len = snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
+        struct json_out out;
+        reply_problem_begin(request, &out, PROBLEM_METHOD_NOT_ALLOWED, NULL);
+        json_object_end(&out);
+        reply_raw(request,
+                  &(struct http_head){ .status = 405,
+                                       .content_type = SLICE("application/problem+json"),
+                                       .extra = { extra, (size_t)len } },
+                  (struct slice){ out.data, out.len });
+        return;
+    }
+    if (request->route == NULL) {
+        reply_problem(request, PROBLEM_NO_SUCH_ROUTE, NULL);
+        return;
+    }
+    if (!text_to_u64(request->id_text, &request->id)) request->id = 0;
+
+    unsigned who = request->route->who;
+    request->token_problem = who & WHO_ANYONE ? PROBLEM_NOT_LOGGED_IN : request_identify(request);
+    if (!(who & (WHO_ANYONE | WHO_ADMITTED))) {
+        if (request->token_problem != PROBLEM_NONE) {
+            reply_problem(request, request->token_problem, NULL);
+            return;
+        }
+        if (!(who & role_bit(request->who.role))) {
+            reply_problem(request, PROBLEM_FORBIDDEN, NULL);
+            return;
+        }
+    }
+    request->route->handler(request);
+}
+
+void request_begin(struct connection *connection, const struct http_request *http)
+{
+    struct request *request = request_acquire(connection);
+    if (request == NULL) {
+        reply_refusal(connection->reactor, PROBLEM_BUSY);
+        connection->close_after = true;
+        return;
+    }
+    request->http = *http;
+    request->id_text = (struct slice){ "", 0 };
+    connection->request = request;
+    request_dispatch(request);
+}
+
+void request_query(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
+                   void (*done)(struct crew_job *job))
+{
+    struct query *query = &request->query;
+    query->run = run;
+    query->rooms = request_rooms(request);
+    query->fault = FAULT_NONE;
+    query->found = false;
+    query->list = NULL;
+    query->job = (struct crew_job){ .work = query_work, .done = done, .mailbox = request->reactor->mailbox };
+    if (!crew_ask(query->rooms->queries, &query->job)) reply_problem(request, PROBLEM_BUSY, NULL);
+}

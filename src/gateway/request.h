@@ -1,0 +1,70 @@
+/* request: one question and its one answer.
+ *
+ * A handler answers at once with a reply_*() call, or hands the request to the gate, the people or the query crew and replies
+ * from their completion. Exactly one reply_*() ends a request; it must not be touched after. The slices of http are valid until
+ * the handler returns: what a completion needs is copied. */
+#ifndef STAMPEDE_GATEWAY_REQUEST_H
+#define STAMPEDE_GATEWAY_REQUEST_H
+
+#include "gateway/connection.h"
+#include "gateway/query.h"
+#include "gateway/routes.h"
+#include "wire/json_out.h"
+#include "wire/problem.h"
+
+struct request {
+    struct connection *connection;
+    struct reactor *reactor;
+    struct http_request http;
+    const struct route *route;
+    struct slice id_text; /* what stands for {sale} or {order} in the path */
+    uint64_t id;          /* the same as a number; 0 where it is none, which nothing has */
+    struct identity who;
+    enum problem token_problem; /* why who is nobody; PROBLEM_NONE where it is somebody */
+    struct request *free_next;
+
+    /* Of a grab, for asking the ledger after the gate. */
+    uint32_t units;
+    char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
+
+    union {
+        struct gate_ticket ticket;
+        struct people_request people;
+        struct query query;
+    };
+};
+
+/* Makes a request of the message just parsed and dispatches it. */
+void request_begin(struct connection *connection, const struct http_request *http);
+/* Gives the request back and tells the connection. Called by reply_*(). */
+void request_end(struct request *request);
+static inline struct rooms *request_rooms(struct request *request)
+{
+    return &request->reactor->server->rooms;
+}
+static inline struct asker request_asker(const struct request *request)
+{
+    return (struct asker){ .name = request->who.name, .admin = request->who.role == ROLE_ADMIN };
+}
+
+#define REQUEST_OF(pointer, member) ((struct request *)((char *)(pointer) - offsetof(struct request, member)))
+
+/* Begins a JSON body; reply_send() sends it. */
+struct json_out *reply_json(struct request *request, struct json_out *out);
+void reply_send(struct request *request, int status, struct json_out *out);
+/* detail NULL: the problem's own. */
+void reply_problem(struct request *request, enum problem problem, const char *detail);
+/* For a problem that carries more: begin, add members, send. */
+void reply_problem_begin(struct request *request, struct json_out *out, enum problem problem, const char *detail);
+void reply_problem_send(struct request *request, enum problem problem, struct json_out *out);
+/* The problem of a verdict that is not a success. */
+void reply_verdict(struct request *request, enum verdict verdict);
+/* Anything else. extra: whole header lines. */
+void reply_raw(struct request *request, const struct http_head *head, struct slice body);
+/* A refusal before there is a request: written to reactor->out, the connection is to close. */
+void reply_refusal(struct reactor *reactor, enum problem problem);
+/* Hands query to the query crew; BUSY when its queue is full. */
+void request_query(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
+                   void (*done)(struct crew_job *job));
+
+#endif

@@ -1,0 +1,56 @@
+/* resources: the handlers the route table names, one file for each resource, and how they render. */
+#ifndef STAMPEDE_GATEWAY_RESOURCES_H
+#define STAMPEDE_GATEWAY_RESOURCES_H
+
+#include "engine/sale.h"
+#include "wire/json_in.h"
+#include "wire/json_out.h"
+
+struct ledger;
+struct query;
+struct request;
+
+/* users.c */
+void users_post(struct request *request);
+void login_post(struct request *request);
+void logout_post(struct request *request);
+/* sales.c: what anyone may see */
+void sales_get(struct request *request);
+void sale_get(struct request *request);
+/* seller.c: what its seller may change */
+void sales_post(struct request *request);
+void sale_patch(struct request *request);
+void stock_post(struct request *request);
+void pause_post(struct request *request);
+void resume_post(struct request *request);
+void close_post(struct request *request);
+/* grabs.c */
+void grab_post(struct request *request);
+/* orders.c */
+void orders_get(struct request *request);
+void order_get(struct request *request);
+/* health.c */
+void health_get(struct request *request);
+void ready_get(struct request *request);
+void metrics_get(struct request *request);
+void openapi_get(struct request *request);
+
+/* render.c */
+void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms);
+void render_order(struct json_out *out, const struct order *order);
+
+/* body.c: reads a body against its table, or has replied why not. */
+bool body_read(struct request *request, const struct json_field *fields, size_t count, void *target, struct json_found *found);
+/* A route that takes no body: an empty one or {} is fine. */
+bool body_none(struct request *request);
+/* list.c */
+/* limit and cursor of a list into its query, or has replied why not. */
+bool query_page(struct request *request);
+/* A query field that must be one of words (NULL-terminated): its number, or -1 if absent. False: has replied. */
+bool query_choice(struct request *request, const char *name, const char *const *words, int *out);
+/* A query field of text into out, empty if absent. False: has replied. */
+bool query_text(struct request *request, const char *name, char *out, size_t size);
+/* Runs the list once the clerk has passed the durable mark of this moment, so that nobody misses what they just did. */
+void list_ask(struct request *request, void (*run)(struct query *query, struct ledger *ledger));
+
+#endif

@@ -1,0 +1,80 @@
+#include "gateway/routes.h"
+
+#include "gateway/resources.h"
+
+/* The grab stands first: it is looked for most. */
+static const struct route routes[] = {
+    { HTTP_POST_, "/v1/sales/{sale}/grabs", WHO_ADMITTED, grab_post },
+    { HTTP_GET_, "/v1/sales/{sale}", WHO_ANYONE, sale_get },
+    { HTTP_GET_, "/v1/orders/{order}", WHO_USER, order_get },
+    { HTTP_GET_, "/v1/sales", WHO_ANYONE, sales_get },
+    { HTTP_GET_, "/v1/orders", WHO_USER, orders_get },
+    { HTTP_POST_, "/v1/users", WHO_ANYONE, users_post },
+    { HTTP_POST_, "/v1/login", WHO_ANYONE, login_post },
+    { HTTP_POST_, "/v1/logout", WHO_USER, logout_post },
+    { HTTP_POST_, "/v1/sales", WHO_SELLER | WHO_ADMIN, sales_post },
+    { HTTP_PATCH_, "/v1/sales/{sale}", WHO_SELLER | WHO_ADMIN, sale_patch },
+    { HTTP_POST_, "/v1/sales/{sale}/stock", WHO_SELLER | WHO_ADMIN, stock_post },
+    { HTTP_POST_, "/v1/sales/{sale}/pause", WHO_SELLER | WHO_ADMIN, pause_post },
+    { HTTP_POST_, "/v1/sales/{sale}/resume", WHO_SELLER | WHO_ADMIN, resume_post },
+    { HTTP_POST_, "/v1/sales/{sale}/close", WHO_SELLER | WHO_ADMIN, close_post },
+    { HTTP_GET_, "/healthz", WHO_ANYONE, health_get },
+    { HTTP_GET_, "/readyz", WHO_ANYONE, ready_get },
+    { HTTP_GET_, "/metrics", WHO_ANYONE, metrics_get },
+    { HTTP_GET_, "/openapi.yaml", WHO_ANYONE, openapi_get },
+};
+
+static const char *const method_words[] = { "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "" };
+
+static bool path_matches(const char *pattern, struct slice path, struct slice *id_text)
+{
+    const char *at = path.data, *end = path.data + path.len;
+    for (; *pattern != '\0'; pattern++) {
+        if (*pattern == '{') {
+            const char *begin = at;
+            while (at < end && *at != '/') at++;
+            if (at == begin) return false;
+            *id_text = (struct slice){ begin, (size_t)(at - begin) };
+            while (*pattern != '}') pattern++;
+        } else if (at == end || *at++ != *pattern) {
+            return false;
+        }
+    }
+    return at == end;
+}
+
+static void allow_add(char allow[64], const char *word)
+{
+    size_t len = strlen(allow);
+    snprintf(allow + len, 64 - len, "%s%s", len > 0 ? ", " : "", word);
+}
+
+const struct route *route_find(enum http_method method, struct slice path, struct slice *id_text, char allow[64])
+{
+    allow[0] = '\0';
+    if (method == HTTP_HEAD_) method = HTTP_GET_; /* the same answer without its body */
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!path_matches(routes[i].path, path, id_text)) continue;
+        if (routes[i].method == method) return &routes[i];
+        allow_add(allow, method_words[routes[i].method]);
+        if (routes[i].method == HTTP_GET_) allow_add(allow, "HEAD");
+    }
+    return NULL;
+}
+
+void routes_print(FILE *out)
+{
+    static const struct { unsigned bit; const char *word; } words[] = {
+        { WHO_ANYONE, "anyone" }, { WHO_CUSTOMER, "customer" }, { WHO_SELLER, "seller" }, { WHO_ADMIN, "admin" }, { WHO_ADMITTED, "admitted" },
+    };
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        fprintf(out, "%s %s ", method_words[routes[i].method], routes[i].path);
+        const char *comma = "";
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+            if (!(routes[i].who & words[w].bit)) continue;
+            fprintf(out, "%s%s", comma, words[w].word);
+            comma = ",";
+        }
+        fputc('\n', out);
+    }
+}

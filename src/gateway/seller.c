@@ -1,0 +1,157 @@
+/* What a seller may do with a sale. Ownership is part of the look-up in the engine: someone else's sale does not exist. */
+#include "gateway/request.h"
+#include "gateway/resources.h"
+
+struct sale_body {
+    struct sale_terms terms;
+    int64_t stock;
+    int64_t price, units, grabs, pay_within_s; /* wide, until their bounds are checked */
+    char admission[16];
+};
+
+#define FIELD(member) .offset = offsetof(struct sale_body, member)
+
+/* The rows stand in the order of the TERM_ bits, so that what was given is a mask of terms. */
+static const struct json_field sale_fields[] = {
+    { .name = "name", .kind = JSON_TEXT, .min = 1, .max = SALE_NAME_BYTES_MAX, FIELD(terms.name) },
+    { .name = "description", .kind = JSON_LINES, .nullable = true, .max = SALE_DESCRIPTION_BYTES_MAX, FIELD(terms.description) },
+    { .name = "price", .kind = JSON_INTEGER, .nullable = true, .max = PRICE_MAX, FIELD(price) },
+    { .name = "currency", .kind = JSON_TEXT, .nullable = true, .min = CURRENCY_BYTES, .max = CURRENCY_BYTES, FIELD(terms.currency) },
+    { .name = "units_per_grab_max", .kind = JSON_INTEGER, .min = 1, .max = UNITS_PER_GRAB_MAX, FIELD(units) },
+    { .name = "grabs_per_buyer_max", .kind = JSON_INTEGER, .min = 1, .max = GRABS_PER_BUYER_MAX, FIELD(grabs) },
+    { .name = "opens_at", .kind = JSON_TIME, FIELD(terms.opens_ms) },
+    { .name = "closes_at", .kind = JSON_TIME, .nullable = true, FIELD(terms.closes_ms) },
+    { .name = "pay_within_s", .kind = JSON_INTEGER, .nullable = true, .min = 1, .max = PAY_WITHIN_S_MAX, FIELD(pay_within_s) },
+    { .name = "admission", .kind = JSON_TEXT, .min = 1, .max = 15, FIELD(admission) },
+    { .name = "stock", .kind = JSON_INTEGER, .min = 1, .max = STOCK_MAX, FIELD(stock) },
+};
+#define PATCH_FIELDS 10 /* all but stock */
+#define GIVEN_STOCK (1u << PATCH_FIELDS)
+_Static_assert(TERM_NAME == 1 && TERM_ADMISSION == 1 << (PATCH_FIELDS - 1), "the rows follow the bits");
+
+static const char *currency_objection(const char *currency)
+{
+    for (const char *c = currency; *c != '\0'; c++) {
+        if (*c < 'A' || *c > 'Z') return "currency must be three capital letters, such as EUR";
+    }
+    return NULL;
+}
+
+/* Reads the body over the defaults. False: has replied. */
+static bool sale_body_read(struct request *request, size_t count, struct sale_body *body, struct json_found *found)
+{
+    *body = (struct sale_body){ .price = -1, .units = 1, .grabs = 1, .terms.admission = ADMISSION_LOGIN };
+    if (!body_read(request, sale_fields, count, body, found)) return false;
+    body->terms.price = body->price;
+    body->terms.units_per_grab_max = (uint32_t)body->units;
+    body->terms.grabs_per_buyer_max = (uint32_t)body->grabs;
+    body->terms.pay_within_s = (uint32_t)body->pay_within_s;
+    const char *objection = currency_objection(body->terms.currency);
+    if (found->given & TERM_ADMISSION) {
+        if (strcmp(body->admission, "open") == 0) {
+            body->terms.admission = ADMISSION_OPEN;
+        } else if (strcmp(body->admission, "login") != 0) {
+            objection = "admission must be open or login";
+        }
+    }
+    if (objection == NULL) return true;
+    reply_problem(request, PROBLEM_BAD_INPUT, objection);
+    return false;
+}
+
+static void changed(struct gate_ticket *ticket, int status)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_BAD_INPUT) {
+        reply_problem(request, PROBLEM_BAD_INPUT, sale_terms_objection(&ticket->sale.terms));
+        return;
+    }
+    if (ticket->verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id))
+        ticket->verdict = VERDICT_CLOSED;
+    if (ticket->verdict != VERDICT_DONE) {
+        reply_verdict(request, ticket->verdict);
+        return;
+    }
+    struct json_out out;
+    render_sale(reply_json(request, &out), &ticket->sale, gate_now_ms(request_rooms(request)->gate));
+    reply_send(request, 200 + status, &out);
+}
+
+static void create_done(struct gate_ticket *ticket)
+{
+    changed(ticket, 1);
+}
+
+static void change_done(struct gate_ticket *ticket)
+{
+    changed(ticket, 0);
+}
+
+void sales_post(struct request *request)
+{
+    struct sale_body body;
+    struct json_found found;
+    if (!sale_body_read(request, sizeof sale_fields / sizeof *sale_fields, &body, &found)) return;
+    if (!(found.given & TERM_OPENS)) body.terms.opens_ms = gate_now_ms(request_rooms(request)->gate);
+    const char *objection = sale_terms_objection(&body.terms);
+    if (!(found.given & GIVEN_STOCK)) objection = "stock is missing: an integer from 1 to 1000000000";
+    if (!(found.given & TERM_NAME)) objection = "name is missing: a text of 1 to 128 bytes";
+    if (objection != NULL) {
+        reply_problem(request, PROBLEM_BAD_INPUT, objection);
+        return;
+    }
+    struct asker asker = request_asker(request);
+    request->ticket.done = create_done;
+    gate_create(request->reactor->lane, &asker, &body.terms, (uint32_t)body.stock, &request->ticket);
+}
+
+void sale_patch(struct request *request)
+{
+    struct sale_body body;
+    struct json_found found;
+    if (!sale_body_read(request, PATCH_FIELDS, &body, &found)) return;
+    const struct sale_change change = { .mask = found.given | found.nulled, .terms = body.terms };
+    struct asker asker = request_asker(request);
+    request->ticket.done = change_done;
+    gate_change(request->reactor->lane, &asker, request->id, &change, &request->ticket);
+}
+
+void stock_post(struct request *request)
+{
+    static const struct json_field fields[] = {
+        { .name = "add", .kind = JSON_INTEGER, .required = true, .min = -(int64_t)STOCK_MAX, .max = STOCK_MAX },
+    };
+    int64_t add = 0;
+    struct json_found found;
+    if (!body_read(request, fields, 1, &add, &found)) return;
+    if (add == 0) {
+        reply_problem(request, PROBLEM_BAD_INPUT, "add must be an integer other than 0: positive adds, negative withdraws");
+        return;
+    }
+    struct asker asker = request_asker(request);
+    request->ticket.done = change_done;
+    gate_stock(request->reactor->lane, &asker, request->id, add, &request->ticket);
+}
+
+static void sale_switch(struct request *request, enum decision_kind kind)
+{
+    if (!body_none(request)) return;
+    struct asker asker = request_asker(request);
+    request->ticket.done = change_done;
+    gate_switch(request->reactor->lane, &asker, request->id, kind, &request->ticket);
+}
+
+void pause_post(struct request *request)
+{
+    sale_switch(request, DECISION_SALE_PAUSED);
+}
+
+void resume_post(struct request *request)
+{
+    sale_switch(request, DECISION_SALE_RESUMED);
+}
+
+void close_post(struct request *request)
+{
+    sale_switch(request, DECISION_SALE_CLOSED);
+}

@@ -1,0 +1,99 @@
+#include "gateway/server.h"
+
+#include "base/log.h"
+#include "gateway/listener.h"
+#include "gateway/query.h"
+#include "gateway/reactor.h"
+#include "gateway/tls.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Descriptors for journal, clerk, passwords and logs, for each event loop, and for each reader of the ledger. */
+#define DESCRIPTORS_OWN 32
+#define DESCRIPTORS_A_REACTOR 8
+#define DESCRIPTORS_A_READER 4
+/* Peers above the limit that may hear 503 at a time; the rest are closed without a word. */
+#define REFUSALS_MAX 64
+
+/* As many connections as there can be descriptors: running out of them is met at our own limit, with an answer. */
+static enum fault connections_plan(struct server *server)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return FAULT_CONFIG;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return FAULT_CONFIG;
+    uint64_t own = DESCRIPTORS_OWN + DESCRIPTORS_A_REACTOR * (uint64_t)server->options.reactors +
+                   DESCRIPTORS_A_READER * (uint64_t)server->options.query_threads + limit.rlim_cur / 32;
+    if (limit.rlim_cur < own + 16) {
+        log_error("gateway", "%llu file descriptors are too few: %llu are needed beside connections (raise ulimit -n)",
+                  (unsigned long long)limit.rlim_cur, (unsigned long long)own);
+        return FAULT_CONFIG;
+    }
+    uint64_t left = limit.rlim_cur - own;
+    server->refusals_max = left / 8 < REFUSALS_MAX ? (uint32_t)(left / 8) : REFUSALS_MAX;
+    left -= server->refusals_max;
+    if (server->options.connections_max <= left) return FAULT_NONE;
+    log_info("gateway", "connections_max %u is more than %llu file descriptors allow: holding at most %llu (ulimit -n)",
+             server->options.connections_max, (unsigned long long)limit.rlim_cur, (unsigned long long)left);
+    server->options.connections_max = (uint32_t)left;
+    return FAULT_NONE;
+}
+
+static enum fault server_listen(struct server *server)
+{
+    int fds[REACTORS_MAX];
+    enum fault fault = listener_open(server->options.http, server->options.reactors, fds, server->address);
+    for (uint32_t i = 0; fault == FAULT_NONE && i < server->options.reactors; i++) {
+        fault = reactor_open(&server->reactors[i], server, fds[i]);
+        if (fault == FAULT_NONE) server->reactor_count++;
+    }
+    return fault;
+}
+
+enum fault server_open(struct server **out, const struct server_options *options, const struct rooms *rooms)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (server == NULL) return FAULT_MEMORY;
+    server->options = *options;
+    server->rooms = *rooms;
+    enum fault fault = connections_plan(server);
+    if (fault == FAULT_NONE && options->tls_cert[0] != '\0') fault = tls_context_open(&server->tls, options->tls_cert, options->tls_key);
+    if (fault == FAULT_NONE) fault = queries_open(&server->rooms.queries, options->ledger_path, options->query_threads);
+    if (fault == FAULT_NONE) fault = server_listen(server);
+    if (fault != FAULT_NONE) {
+        server_close(server);
+        return fault;
+    }
+    *out = server;
+    return FAULT_NONE;
+}
+
+enum fault server_start(struct server *server)
+{
+    for (uint32_t i = 0; i < server->reactor_count; i++) {
+        enum fault fault = reactor_start(server->reactors[i]);
+        if (fault == FAULT_NONE) continue;
+        log_error("gateway", "cannot begin to listen on %s", server->address);
+        for (uint32_t k = 0; k < i; k++) reactor_stop(server->reactors[k]);
+        for (uint32_t k = 0; k < i; k++) reactor_join(server->reactors[k]);
+        return fault;
+    }
+    return FAULT_NONE;
+}
+
+void server_drain(struct server *server)
+{
+    atomic_store(&server->draining, true);
+    for (uint32_t i = 0; i < server->reactor_count; i++) reactor_stop(server->reactors[i]);
+    for (uint32_t i = 0; i < server->reactor_count; i++) reactor_join(server->reactors[i]);
+}
+
+void server_close(struct server *server)
+{
+    if (server->rooms.queries != NULL) crew_close(server->rooms.queries);
+    for (uint32_t i = 0; i < server->reactor_count; i++) reactor_close(server->reactors[i]);
+    if (server->tls != NULL) tls_context_close(server->tls);
+    free(server);
+}

@@ -1,0 +1,55 @@
+/* server: the gateway as a whole: listening sockets, reactors, the query crew.
+ *
+ * Open binds, so that a taken port is an error before anything is promised; start begins to answer; drain lets what is under
+ * way end. Called from the main thread only. */
+#ifndef STAMPEDE_GATEWAY_SERVER_H
+#define STAMPEDE_GATEWAY_SERVER_H
+
+#include "base/crew.h"
+#include "base/fault.h"
+#include "clerk/clerk.h"
+#include "gate/gate.h"
+#include "people/people.h"
+
+#include <openssl/types.h>
+#include <stdatomic.h>
+
+struct reactor;
+
+/* The rooms a request may reach. */
+struct rooms {
+    struct gate *gate;
+    struct people *people;
+    struct clerk *clerk;
+    struct crew *queries; /* the gateway's own: SQL reads */
+};
+
+struct server_options {
+    const char *http; /* ADDR:PORT, port 0 picks a free one */
+    const char *tls_cert, *tls_key; /* empty: no TLS */
+    const char *ledger_path;
+    uint32_t reactors;
+    uint32_t connections_max;
+    uint32_t query_threads;
+    uint32_t drain_ms_max;
+};
+
+struct server {
+    struct server_options options;
+    struct rooms rooms;
+    struct reactor *reactors[REACTORS_MAX];
+    uint32_t reactor_count;
+    SSL_CTX *tls; /* NULL: no TLS */
+    char address[80]; /* HOST:PORT as bound */
+    _Atomic bool draining;
+    _Atomic uint32_t connections;
+    uint32_t refusals_max; /* connections beyond connections_max that hear why */
+};
+
+enum fault server_open(struct server **out, const struct server_options *options, const struct rooms *rooms) MUST_USE;
+enum fault server_start(struct server *server) MUST_USE;
+/* Stops accepting, answers what is under way, at most drain_ms_max long; joins the reactors. */
+void server_drain(struct server *server);
+void server_close(struct server *server);
+
+#endif

@@ -1,0 +1,124 @@
+#include "gateway/request.h"
+#include "gateway/resources.h"
+
+#include <openssl/crypto.h>
+
+struct user_body {
+    char username[USERNAME_BYTES_MAX + 1];
+    char password[PASSWORD_CHARS_MAX * 4 + 1];
+    char role[16];
+};
+
+static const struct json_field user_fields[] = {
+    { .name = "username", .kind = JSON_TEXT, .required = true, .min = 1, .max = USERNAME_BYTES_MAX, .offset = offsetof(struct user_body, username) },
+    { .name = "password", .kind = JSON_TEXT, .required = true, .min = 1, .max = PASSWORD_CHARS_MAX * 4, .offset = offsetof(struct user_body, password) },
+    { .name = "role", .kind = JSON_TEXT, .required = true, .min = 1, .max = 15, .offset = offsetof(struct user_body, role) },
+};
+#define LOGIN_FIELDS 2 /* the first ones */
+
+static void people_problem(struct request *request, enum people_result result)
+{
+    switch (result) {
+    case PEOPLE_TAKEN: reply_problem(request, PROBLEM_USERNAME_TAKEN, NULL); return;
+    case PEOPLE_BAD_LOGIN: reply_problem(request, PROBLEM_BAD_LOGIN, NULL); return;
+    case PEOPLE_BUSY: reply_problem(request, PROBLEM_BUSY, NULL); return;
+    case PEOPLE_FAILED:
+    case PEOPLE_OK: break;
+    }
+    reply_problem(request, PROBLEM_FAILED, NULL);
+}
+
+static void people_ask(struct request *request, const struct user_body *body, void (*done)(struct people_request *people))
+{
+    struct people_request *people = &request->people;
+    people->done = done;
+    people->people = request_rooms(request)->people;
+    memcpy(people->username, body->username, sizeof people->username);
+    memcpy(people->password, body->password, sizeof people->password);
+}
+
+static void register_done(struct people_request *people)
+{
+    struct request *request = REQUEST_OF(people, people);
+    if (people->result != PEOPLE_OK) {
+        people_problem(request, people->result);
+        return;
+    }
+    struct json_out out;
+    json_object(reply_json(request, &out));
+    json_key(&out, "username");
+    json_text(&out, people->username);
+    json_key(&out, "role");
+    json_text(&out, role_word(people->role));
+    json_object_end(&out);
+    reply_send(request, 201, &out);
+}
+
+void users_post(struct request *request)
+{
+    struct user_body body;
+    struct json_found found;
+    if (!body_read(request, user_fields, sizeof user_fields / sizeof *user_fields, &body, &found)) return;
+    const char *objection = people_username_objection(slice_of(body.username));
+    if (objection == NULL) objection = people_password_objection(slice_of(body.password));
+    enum role role = strcmp(body.role, "customer") == 0 ? ROLE_CUSTOMER : strcmp(body.role, "seller") == 0 ? ROLE_SELLER : ROLE_NONE;
+    if (objection == NULL && role == ROLE_NONE) objection = "role must be customer or seller";
+    if (objection != NULL) {
+        reply_problem(request, PROBLEM_BAD_INPUT, objection);
+    } else {
+        people_ask(request, &body, register_done);
+        request->people.role = role;
+        people_register(&request->people, request->reactor->mailbox);
+    }
+    OPENSSL_cleanse(body.password, sizeof body.password);
+}
+
+static void login_done(struct people_request *people)
+{
+    struct request *request = REQUEST_OF(people, people);
+    if (people->result != PEOPLE_OK) {
+        people_problem(request, people->result);
+        return;
+    }
+    struct json_out out;
+    json_object(reply_json(request, &out));
+    json_key(&out, "token");
+    json_text(&out, people->token);
+    json_key(&out, "role");
+    json_text(&out, role_word(people->role));
+    json_key(&out, "expires_at");
+    json_time(&out, people->expires_ms);
+    json_object_end(&out);
+    reply_send(request, 200, &out);
+}
+
+void login_post(struct request *request)
+{
+    struct user_body body = { .role = "" };
+    struct json_found found;
+    if (!body_read(request, user_fields, LOGIN_FIELDS, &body, &found)) return;
+    people_ask(request, &body, login_done);
+    people_login(&request->people, request->reactor->mailbox);
+    OPENSSL_cleanse(body.password, sizeof body.password);
+}
+
+static void logout_done(struct people_request *people)
+{
+    struct request *request = REQUEST_OF(people, people);
+    if (people->result != PEOPLE_OK) {
+        people_problem(request, people->result);
+        return;
+    }
+    reply_raw(request, &(struct http_head){ .status = 204 }, (struct slice){ "", 0 });
+}
+
+void logout_post(struct request *request)
+{
+    if (!body_none(request)) return;
+    struct people_request *people = &request->people;
+    people->done = logout_done;
+    people->people = request_rooms(request)->people;
+    people->token_id = request->who.token_id;
+    people->expires_ms = request->who.expires_ms;
+    people_logout(people, request->reactor->mailbox);
+}

@@ -1,0 +1,280 @@
+/* main: the start order as a list, the stop order reversed. Only this file knows every room. */
+#include "base/disk.h"
+#include "base/log.h"
+#include "clerk/clerk.h"
+#include "command/command.h"
+#include "gate/gate.h"
+#include "gateway/server.h"
+#include "ledger/ledger.h"
+#include "people/people.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CLERK_STOP_MS 10000
+/* What a disk failure leaves the reactors to answer with. */
+#define POISON_DRAIN_MS 1000
+
+struct app {
+    struct config config;
+    char ledger_path[CONFIG_TEXT_BYTES + 16], journal_folder[CONFIG_TEXT_BYTES + 16], keys_path[CONFIG_TEXT_BYTES + 16];
+    int lock_fd;
+    struct ledger *ledger;
+    struct gate *gate;
+    struct people *people;
+    struct clerk *clerk;
+    struct server *server;
+    bool damaged;
+};
+
+static enum fault folder_start(struct app *app)
+{
+    long pid = 0;
+    enum fault fault = disk_folder_make(app->config.data);
+    if (fault == FAULT_NONE) fault = disk_lock_folder(app->config.data, &app->lock_fd, &pid);
+    if (fault == FAULT_IN_USE)
+        log_error("main", "the data folder %s is in use by process %ld: stop it, or choose another folder with --data", app->config.data, pid);
+    return fault;
+}
+
+static void folder_stop(struct app *app)
+{
+    close(app->lock_fd);
+}
+
+static enum fault ledger_start(struct app *app)
+{
+    return ledger_open(&app->ledger, app->ledger_path, LEDGER_OWNER);
+}
+
+static void ledger_stop(struct app *app)
+{
+    ledger_close(app->ledger);
+}
+
+/* On the committer's thread: the main thread waits for signals, so it is told by one. */
+static void disk_failed(void *arg)
+{
+    (void)arg;
+    kill(getpid(), SIGUSR2);
+}
+
+static enum fault gate_begin(struct app *app)
+{
+    struct journal_damage damage = { .file = "" };
+    const struct gate_options options = {
+        .folder = app->config.data,
+        .segment_bytes = (uint32_t)app->config.journal_segment_mb << 20,
+        .space_bytes_min = (uint64_t)app->config.space_mb_min << 20,
+        .orders_max = (uint32_t)app->config.orders_max,
+        .on_poison = disk_failed,
+    };
+    enum fault fault = gate_open(&app->gate, &options, app->ledger, &damage);
+    if (fault == FAULT_DAMAGE) {
+        app->damaged = true;
+        log_error("main", "refusing to start: %s is damaged at offset %" PRIu64 ": %s; `stampede repair --data %s` shows what can be done",
+                  damage.file, damage.offset, damage.reason, app->config.data);
+    }
+    return fault == FAULT_NONE ? gate_start(app->gate) : fault;
+}
+
+static void gate_end(struct app *app)
+{
+    gate_close(app->gate);
+}
+
+static enum fault people_start(struct app *app)
+{
+    const char *keys_text = getenv("STAMPEDE_KEYS_TEXT");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const struct people_options options = {
+        .ledger_path = app->ledger_path,
+        .key_path = app->keys_path,
+        .key_env = slice_of(keys_text != NULL ? keys_text : ""),
+        .token_ttl_s = (uint32_t)app->config.token_ttl_s,
+        .threads = app->config.password_threads > 0 ? (uint32_t)app->config.password_threads : cores > 2 ? (uint32_t)cores / 2 : 1,
+    };
+    return people_open(&app->people, &options);
+}
+
+static void people_stop(struct app *app)
+{
+    people_close(app->people);
+}
+
+static enum fault clerk_start(struct app *app)
+{
+    const struct clerk_options options = {
+        .ledger_path = app->ledger_path,
+        .journal_folder = app->journal_folder,
+        .pause_ms = (uint32_t)app->config.clerk_pause_ms,
+    };
+    return clerk_open(&app->clerk, &options, app->gate);
+}
+
+static void clerk_stop(struct app *app)
+{
+    clerk_close(app->clerk, CLERK_STOP_MS);
+}
+
+static enum fault server_begin(struct app *app)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t reactors = app->config.reactors > 0 ? (uint32_t)app->config.reactors : (uint32_t)cores;
+    const struct server_options options = {
+        .http = app->config.http,
+        .tls_cert = app->config.tls_cert,
+        .tls_key = app->config.tls_key,
+        .ledger_path = app->ledger_path,
+        .reactors = reactors < REACTORS_MAX ? reactors : REACTORS_MAX,
+        .connections_max = (uint32_t)app->config.connections_max,
+        .query_threads = (uint32_t)app->config.query_threads,
+        .drain_ms_max = (uint32_t)app->config.drain_ms_max,
+    };
+    const struct rooms rooms = { .gate = app->gate, .people = app->people, .clerk = app->clerk };
+    enum fault fault = server_open(&app->server, &options, &rooms);
+    return fault == FAULT_NONE ? server_start(app->server) : fault;
+}
+
+static void server_end(struct app *app)
+{
+    server_drain(app->server);
+    server_close(app->server);
+}
+
+static const struct {
+    const char *name;
+    enum fault (*start)(struct app *app);
+    void (*stop)(struct app *app);
+} steps[] = {
+    { "data folder", folder_start, folder_stop },
+    { "ledger", ledger_start, ledger_stop },
+    { "gate", gate_begin, gate_end }, /* replay: only what is proved is served */
+    { "people", people_start, people_stop },
+    { "clerk", clerk_start, clerk_stop },
+    { "gateway", server_begin, server_end },
+};
+#define STEPS (sizeof steps / sizeof *steps)
+
+static enum log_level level_of(const char *word)
+{
+    static const char *const words[] = { "debug", "info", "warn", "error" };
+    for (enum log_level level = LOG_DEBUG; level <= LOG_ERROR; level++) {
+        if (strcmp(word, words[level]) == 0) return level;
+    }
+    return LOG_INFO;
+}
+
+/* SIGHUP: the options that can change while running are read again; a mistake changes nothing. */
+static void app_reload(struct app *app, int argc, char **argv)
+{
+    struct config config;
+    struct config_mistake mistake;
+    if (config_load(&config, config_file(argc, argv), argc, argv, &mistake) != FAULT_NONE) {
+        log_error("main", "not reloaded: %s", mistake.text);
+        return;
+    }
+    memcpy(app->config.log_level, config.log_level, sizeof app->config.log_level);
+    log_set_level(level_of(app->config.log_level));
+    log_info("main", "reloaded: log_level = %s", app->config.log_level);
+}
+
+/* Until told to stop; the exit code. */
+static int app_wait(struct app *app, const sigset_t *signals, int argc, char **argv)
+{
+    for (;;) {
+        int number = 0;
+        if (sigwait(signals, &number) != 0) continue;
+        if (number == SIGHUP) {
+            app_reload(app, argc, argv);
+        } else if (number == SIGUSR2) {
+            log_error("main", "the disk failed: nothing can be promised any more; stopping");
+            app->server->options.drain_ms_max = POISON_DRAIN_MS;
+            return EXIT_FAILED;
+        } else {
+            log_info("main", "stopping: answering what is under way");
+            return EXIT_OK;
+        }
+    }
+}
+
+static int command_serve(int argc, char **argv)
+{
+    static struct app app;
+    if (!command_options(&app.config, argc, argv)) return EXIT_USAGE;
+    log_set_level(level_of(app.config.log_level));
+    snprintf(app.ledger_path, sizeof app.ledger_path, "%s/ledger.db", app.config.data);
+    snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
+    snprintf(app.keys_path, sizeof app.keys_path, "%s%s", app.config.keys[0] ? app.config.keys : app.config.data, app.config.keys[0] ? "" : "/keys");
+
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it */
+    signal(SIGPIPE, SIG_IGN);
+
+    size_t started = 0;
+    enum fault fault = FAULT_NONE;
+    while (started < STEPS && (fault = steps[started].start(&app)) == FAULT_NONE) started++;
+    int code = fault == FAULT_NONE ? EXIT_OK : app.damaged ? EXIT_DAMAGED : EXIT_FAILED;
+    if (fault == FAULT_NONE) {
+        printf("listening http=%s\n", app.server->address);
+        fflush(stdout);
+        code = app_wait(&app, &signals, argc, argv);
+    } else {
+        log_error("main", "could not start: %s", steps[started].name);
+    }
+    while (started > 0) steps[--started].stop(&app);
+    return code;
+}
+
+static int command_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("stampede %s\n", STAMPEDE_VERSION);
+    return EXIT_OK;
+}
+
+static const struct {
+    const char *word;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    { "serve", command_serve, "[options]            run the server" },
+    { "admin", command_admin, "create NAME          make an admin; the password is read from standard input" },
+    { "audit", command_audit, "[--data DIR]         prove the promises offline" },
+    { "repair", command_repair, "[--data DIR] [--yes] show what a damaged journal would lose; cut it when told" },
+    { "config", command_config, "check [FILE]         say what is wrong with a configuration" },
+    { "routes", command_routes, "                     list the HTTP routes and who may use them" },
+    { "version", command_version, "                     say which version this is" },
+};
+
+static void help(FILE *out)
+{
+    fprintf(out, "stampede: a flash-sale server\n\nusage:\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) fprintf(out, "  stampede %-8s %s\n", commands[i].word, commands[i].help);
+    fprintf(out, "\noptions:\n");
+    config_help(out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 2 && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        help(stdout);
+        return EXIT_OK;
+    }
+    for (size_t i = 0; argc >= 2 && i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(argv[1], commands[i].word) == 0) return commands[i].run(argc - 2, argv + 2);
+    }
+    if (argc >= 2) fprintf(stderr, "stampede: there is no command %s\n", argv[1]);
+    help(stderr);
+    return EXIT_USAGE;
+}
