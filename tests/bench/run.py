@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""make bench: how fast, how steady and how big, against nginx on the same machine in the same minutes.
+
+Results go to standard output, one a line, tab-separated; progress goes to standard error. --write puts the table, with the
+facts of the machine, into docs/benchmarks.md."""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import crowd
+import inside
+import machine
+import servers
+import table
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAMS = ("mint", "engine_bench", "fill")
+PACKAGES = ("libuv", "jansson", "libssl", "libcrypto", "libargon2", "sqlite3")
+BUILD_S_MAX = 900
+
+
+class Bench:
+    """What every part needs: where things are, how long to take, what is wanted."""
+
+    def __init__(self, options):
+        self.quick = options.quick
+        self.rounds = options.rounds or (1 if options.quick else 5)
+        self.seconds = options.seconds or (1 if options.quick else 3)
+        self.only = options.only
+        self.build = os.path.join(ROOT, options.build)
+        self.binary = os.path.join(self.build, "stampede")
+        self.files_max = servers.raise_open_files_limit()
+        # In the build folder, for /tmp may be memory, where a sync costs nothing.
+        os.makedirs(self.build, exist_ok=True)
+        self.temporary = tempfile.mkdtemp(prefix="bench-", dir=self.build)
+
+    def wanted(self, name):
+        return not self.only or any(only in name for only in self.only)
+
+    def folder(self, name):
+        return os.path.join(self.temporary, name)
+
+    def program(self, name):
+        return os.path.join(self.build, "tests", "bench", name)
+
+    @staticmethod
+    def say(text):
+        print(text, file=sys.stderr, flush=True)
+
+    def make(self):
+        """The optimised server, and the programs of the bench linked with the same archive."""
+        self.say("building")
+        build = os.path.relpath(self.build, ROOT)
+        servers.run(["make", "--no-print-directory", f"BUILD={build}", "all"], BUILD_S_MAX, cwd=ROOT)
+        libraries = servers.run(["pkg-config", "--libs", *PACKAGES], 60).split()
+        archive = os.path.join(self.build, "libstampede.a")
+        os.makedirs(os.path.dirname(self.program("")), exist_ok=True)
+        for name in PROGRAMS:
+            source = os.path.join(ROOT, "tests", "bench", name + ".c")
+            servers.run(["gcc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-D_GNU_SOURCE", "-pthread",
+                         "-iquote", os.path.join(ROOT, "src"), "-o", self.program(name), source, archive, *libraries, "-lm"],
+                        BUILD_S_MAX)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="run.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
+    parser.add_argument("--only", action="append", metavar="TEXT",
+                        help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, idle, "
+                             "buyers; may be given several times")
+    parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
+    parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--build", default="build", metavar="DIR", help="where make puts what it builds (build)")
+    parser.add_argument("--no-make", action="store_true", help="take the programs as they are")
+    options = parser.parse_args(arguments)
+    for name in ("rounds", "seconds"):
+        value = getattr(options, name)
+        if value is not None and not 1 <= value <= 1000:
+            parser.error(f"--{name} is between 1 and 1000")
+    if options.write and (options.quick or options.only):
+        parser.error("--write is for a whole run: neither --quick nor --only")
+    return options
+
+
+def document(bench, facts, runs, figures):
+    """The text of docs/benchmarks.md."""
+    missed = crowd.shortfalls(runs) + [f"{figure.name}: {table.number(figure.value)} {figure.unit}, aim {figure.aim}"
+                                       for figure in figures if not figure.met]
+    return f"""# Benchmarks
+
+Written by `make bench ARGS=--write`. Medians over {bench.rounds} interleaved rounds of {bench.seconds} s each; errors are
+summed over rounds. nginx answers a constant 201 with a body as long as ours to the very same requests, with as many workers
+as we have reactors. The load comes from wrk on the same machine, with as many threads, so the cores are shared by both
+sides: the CPU time of the server for a request is the steadiest column, and each ratio is taken within one round.
+
+`won`: a sale that never ends, another buyer at each request, the token checked, the answer sent when the win is durable.
+`sold-out`: the token checked, nothing left, the buyer holds nothing.
+
+{crowd.disturbance()}
+
+## Machine
+
+{table.markdown(("what", "value"), facts)}
+## Grabs over HTTP
+
+{table.markdown(table.COLUMNS, map(table.run_cells, runs))}
+## Inside
+
+{table.markdown(table.FIGURE_COLUMNS, map(table.figure_cells, figures))}
+## Not reached
+
+{chr(10).join("- " + text for text in missed) if missed else "Nothing: every aim of the design is met."}
+"""
+
+
+def main(arguments):
+    options = parse(arguments)
+    bench = Bench(options)
+    # A SIGTERM ends the servers and removes the folders, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    started_s = time.monotonic()
+    try:
+        if not options.no_make:
+            bench.make()
+        facts = machine.facts(bench.temporary)
+        for name, value in facts:
+            bench.say(f"{name}: {value}")
+        runs = crowd.measure(bench)
+        figures = inside.measure(bench)
+        if options.write:
+            with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w", encoding="utf-8") as file:
+                file.write(document(bench, facts, runs, figures))
+        for text in crowd.shortfalls(runs):
+            bench.say(f"below its aim: {text}")
+        if crowd.disturbance():
+            bench.say(crowd.disturbance())
+        bench.say(f"done in {time.monotonic() - started_s:.0f} s")
+        return 1 if any(run.errors for run in runs) else 0
+    except (servers.BenchError, subprocess.SubprocessError, OSError) as problem:
+        bench.say(f"bench: {problem}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        shutil.rmtree(bench.temporary, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""kill -9 under load, again and again (P1–P5, P7)."""
+
+import time
+
+from harness import Server
+from witness import Witness
+
+CYCLES = 30
+SECONDS_MAX = 90
+
+
+def test_thirty_kills_under_load_lose_nothing():
+    """None lost, none oversold, none double, rows in SQLite equal the wins; asking again settles what the kill left open."""
+    began = time.monotonic()
+    with Server(segment_mb=1) as server:
+        witness = Witness(server)
+        print(f"seed {witness.seed}")
+        for cycle in range(CYCLES):
+            join = witness.load(seconds=5)
+            time.sleep(witness.random.uniform(0.02, 0.4))
+            server.kill()
+            join()
+            if cycle % 10 == 9:
+                audit = server.audit()
+                assert audit.code == 0, f"cycle {cycle}: {audit}"
+            server.start()
+            witness.check(full=cycle % 10 == 9)
+        witness.check()
+        witness.shop.close()
+        server.stop()
+        audit = server.audit()
+        assert audit.code == 0, audit
+        assert len(witness.acked) > 300, f"hardly anything was sold: {witness.summary()}"
+    assert time.monotonic() - began < SECONDS_MAX, "the cycles have become too slow to be run with every change"
+
+
+def test_a_kill_during_start_up_loses_nothing():
+    """P5: recovery itself may be interrupted anywhere; the next start goes on from the same truth."""
+    with Server(segment_mb=1) as server:
+        witness = Witness(server)
+        join = witness.load(seconds=0.6)
+        join()
+        server.kill()
+        began = time.monotonic()
+        server.start()
+        ready_s = time.monotonic() - began
+        server.kill()
+        for i in range(12):
+            server.start_unready()
+            time.sleep(ready_s * 1.2 * i / 12)
+            server.kill()
+        server.start()
+        witness.check()
+        witness.shop.close()
+
+
+def test_sigterm_under_load_loses_nothing():
+    """P3: a clean stop in the middle of a crowd is no worse than a kill."""
+    with Server(segment_mb=1) as server:
+        witness = Witness(server)
+        for _ in range(3):
+            join = witness.load(seconds=5)
+            time.sleep(witness.random.uniform(0.1, 0.3))
+            server.stop()
+            join()
+            audit = server.audit()
+            assert audit.code == 0, audit
+            server.start()
+            witness.check()
+        witness.shop.close()

@@ -1,0 +1,46 @@
+"""Fixtures: one server for each module, a shop on it for each test."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from harness import Server, Shop  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def server(request):
+    """Shared by the tests of a module. When one of them failed, the log is shown at the end of the module."""
+    failed_before = request.session.testsfailed
+    shared = Server().start()
+    yield shared
+    if request.session.testsfailed > failed_before:
+        print(shared.log())
+    shared.close()
+
+
+@pytest.fixture
+def shop(server):
+    """A seller of its own; checks after the test that the server is alive and no sanitizer has spoken."""
+    mine = Shop(server)
+    yield mine
+    mine.close()
+    assert server.alive(), f"the server has ended\n{server.log()}"
+    server.check_log()
+
+
+@pytest.fixture
+def own_server():
+    """Makes servers that only this test uses, and ends them."""
+    made = []
+
+    def make(*flags, start=True, **more):
+        one = Server(*flags, **more)
+        made.append(one)
+        return one.start() if start else one
+
+    yield make
+    for one in made:
+        one.close()

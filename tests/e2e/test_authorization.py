@@ -1,0 +1,165 @@
+"""Every route × everyone, generated from the route table of the binary (P8).
+
+`stampede routes` prints METHOD PATH ROLES a line. A route is closed unless its row opens it to a role; what belongs to someone
+is looked up together with its owner, so a stranger's thing is not there."""
+
+import re
+
+import pytest
+import yaml
+from harness import ROOT, Shop, mint_name, problem, run
+
+ACTORS = ["nobody", "customer", "other customer", "seller", "other seller", "admin"]
+WORDS = {"anyone", "customer", "seller", "admin", "admitted"}
+
+
+def routes_read():
+    done = run("routes")
+    assert done.code == 0, done
+    rows = []
+    for line in done.out.splitlines():
+        method, path, roles = line.split()
+        rows.append((method, path, frozenset(roles.split(","))))
+    return rows
+
+
+# The table is read once, when the tests are collected: each row becomes a test for each actor.
+try:
+    ROUTES = routes_read()
+except OSError:
+    ROUTES = []
+
+
+def plain(path):
+    """A path without the names of its parameters."""
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
+def test_the_table_holds_every_route_of_this_release():
+    expected = {("POST", "/v1/users"), ("POST", "/v1/login"), ("POST", "/v1/logout"), ("POST", "/v1/sales"), ("GET", "/v1/sales"), ("GET", "/v1/sales/{}"),
+                ("PATCH", "/v1/sales/{}"), ("POST", "/v1/sales/{}/stock"), ("POST", "/v1/sales/{}/pause"), ("POST", "/v1/sales/{}/resume"),
+                ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/healthz"),
+                ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml")}
+    found = [(method, plain(path)) for method, path, _ in ROUTES]
+    assert set(found) == expected
+    assert len(found) == len(set(found))
+    assert all(roles and roles <= WORDS for _, _, roles in ROUTES)
+
+
+def test_the_table_opens_what_api_opens():
+    """The rows themselves, against the column "who" of api.md."""
+    seller, everyone = {"seller", "admin"}, {"customer", "seller", "admin"}
+    expected = {("POST", "/v1/logout"): everyone, ("POST", "/v1/sales"): seller, ("PATCH", "/v1/sales/{}"): seller, ("POST", "/v1/sales/{}/stock"): seller,
+                ("POST", "/v1/sales/{}/pause"): seller, ("POST", "/v1/sales/{}/resume"): seller, ("POST", "/v1/sales/{}/close"): seller,
+                ("GET", "/v1/orders"): everyone, ("GET", "/v1/orders/{}"): everyone, ("POST", "/v1/sales/{}/grabs"): {"admitted"}}
+    for method, path, roles in ROUTES:
+        assert roles == expected.get((method, plain(path)), {"anyone"}), (method, path, roles)
+
+
+class Stage:
+    """A sale and an order in it, made for one request, so that no request spoils another."""
+
+    def __init__(self, server):
+        self.shop = Shop(server)
+        self.customer = mint_name("customer")
+        self.sale = self.shop.sale(stock=5)["id"]
+        self.order = self.shop.win(self.sale, self.customer)["no"]
+        self.tokens = {"nobody": None, "customer": self.shop.buyer(self.customer), "other customer": server.token(mint_name("customer")),
+                       "seller": self.shop.seller_token, "other seller": server.token(mint_name("seller"), "seller"), "admin": self.shop.admin_token}
+
+    def path(self, path):
+        number = self.order if "/orders/" in path else self.sale
+        return re.sub(r"\{[^}]*\}", number, path)
+
+    def body(self, method, path):
+        bodies = {("POST", "/v1/users"): {"username": mint_name("user"), "password": "long enough", "role": "customer"},
+                  ("POST", "/v1/login"): {"username": mint_name("nobody"), "password": "long enough"},
+                  ("POST", "/v1/sales"): {"name": mint_name("sale"), "stock": 1}, ("PATCH", "/v1/sales/{}"): {"description": "changed"},
+                  ("POST", "/v1/sales/{}/stock"): {"add": 3}}
+        return bodies.get((method, plain(path)))
+
+    def look(self):
+        return {**self.shop.show(self.sale), "now": None}
+
+
+def expected_statuses(method, path, roles, actor):
+    """What may be answered. None as a word for "anything that is neither a refusal nor a failure"."""
+    role = actor.split()[-1]
+    route = (method, plain(path))
+    if "admitted" in roles:  # a sale for those logged in, in which the customer has an order already
+        return {"nobody": {401}, "customer": {409}, "other customer": {201}}.get(actor, {403})
+    if "anyone" in roles:
+        return {401} if route == ("POST", "/v1/login") else {200, 201}
+    if actor == "nobody":
+        return {401}
+    if role not in roles:
+        return {403}
+    if actor.startswith("other") and "{" in path:
+        return {404}
+    if route == ("POST", "/v1/sales/{}/resume"):
+        return {409}
+    return {200, 201, 204}
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+@pytest.mark.parametrize("method,path,roles", ROUTES, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_route_answers_those_it_is_open_to_and_nobody_else(server, method, path, roles, actor):
+    stage = Stage(server)
+    before = stage.look()
+    answer = stage.shop.client.request(method, stage.path(path), stage.body(method, path), stage.tokens[actor])
+    expected = expected_statuses(method, path, roles, actor)
+    assert answer.status in expected, f"{actor}: expected {expected}, got {answer!r}"
+    if answer.status >= 400:
+        problem(answer, answer.status)
+        assert stage.look() == before, "refused, and yet something changed"
+        if answer.status == 401 and plain(path) != "/v1/login":
+            assert "bearer" in answer.headers.get("www-authenticate", "").lower(), "RFC 9110: a 401 says how to log in"
+    if method == "GET" and plain(path) == "/v1/orders" and answer.status == 200:
+        numbers = {item["no"] for item in answer.json()["items"]}
+        assert (stage.order in numbers) == (actor in ("customer", "seller", "admin")), f"{actor} sees {numbers}"
+    stage.shop.close()
+
+
+@pytest.mark.parametrize("actor", ["nobody", "customer", "other seller"])
+def test_a_closed_route_says_no_before_it_reads_the_body(server, actor):
+    """P8: who may not enter does not learn what a good body would be."""
+    stage = Stage(server)
+    for method, path, body in (("PATCH", f"/v1/sales/{stage.sale}", b"{"), ("POST", f"/v1/sales/{stage.sale}/stock", b"{")):
+        answer = stage.shop.client.request(method, path, body, stage.tokens[actor])
+        assert answer.status in ({"nobody": (401,), "customer": (403,), "other seller": (404, 400)}[actor]), answer
+
+
+def openapi_routes(text):
+    described = yaml.safe_load(text)
+    assert described["openapi"].startswith("3.1")
+    verbs = {"get", "post", "patch", "put", "delete"}
+    return described, {(verb.upper(), plain(path)) for path, item in described["paths"].items() for verb in item if verb in verbs}
+
+
+def test_openapi_lists_exactly_these_routes(server):
+    with server.connect() as client:
+        answer = client.get("/openapi.yaml")
+    assert answer.status == 200 and "yaml" in answer.headers["content-type"], answer
+    assert answer.body == (ROOT / "docs" / "openapi.yaml").read_bytes(), "the binary serves another description than docs/ has"
+    described, found = openapi_routes(answer.body)
+    assert found == {(method, plain(path)) for method, path, _ in ROUTES}
+    assert described["info"]["version"] in run("version").out
+
+
+def test_openapi_resolves_and_knows_every_field(server):
+    """Every $ref leads somewhere, and what the server answers is what the description names."""
+    with server.connect() as client:
+        text = client.get("/openapi.yaml").body
+    described, _ = openapi_routes(text)
+    refs = set(re.findall(r"\$ref:\s*['\"]?#/([^'\"\s}]+)", text.decode()))
+    for ref in refs:
+        node = described
+        for part in ref.split("/"):
+            assert part in node, f"#/{ref} leads nowhere"
+            node = node[part]
+    schemas = described["components"]["schemas"]
+    stage = Stage(server)
+    sale, order = stage.shop.show(stage.sale), stage.shop.order(stage.order).json()
+    assert any(set(schema.get("properties", {})) == set(sale) for schema in schemas.values()), "no schema has the fields of a sale"
+    assert any(set(schema.get("properties", {})) == set(order) for schema in schemas.values()), "no schema has the fields of an order"
+    stage.shop.close()
