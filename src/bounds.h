@@ -1,5 +1,5 @@
-/* bounds: every maximum of the server in one place, with the relations between them asserted. Not named limits.h, which would
- * hide the C library's.
+/* bounds: every maximum of the server in one place, with the relations between them asserted. Not named limits.h, which
+ * would hide the C library's.
  *
  * A limit that an operator may turn is an option (config/options.h); its upper bound still stands here. */
 #ifndef STAMPEDE_BOUNDS_H

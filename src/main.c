@@ -37,7 +37,8 @@ static enum fault folder_start(struct app *app)
     enum fault fault = disk_folder_make(app->config.data);
     if (fault == FAULT_NONE) fault = disk_lock_folder(app->config.data, &app->lock_fd, &pid);
     if (fault == FAULT_IN_USE)
-        log_error("main", "the data folder %s is in use by process %ld: stop it, or choose another folder with --data", app->config.data, pid);
+        log_error("main", "the data folder %s is in use by process %ld: stop it, or choose another folder with --data",
+                  app->config.data, pid);
     return fault;
 }
 
@@ -76,7 +77,9 @@ static enum fault gate_begin(struct app *app)
     enum fault fault = gate_open(&app->gate, &options, app->ledger, &damage);
     if (fault == FAULT_DAMAGE) {
         app->damaged = true;
-        log_error("main", "refusing to start: %s is damaged at offset %" PRIu64 ": %s; `stampede repair --data %s` shows what can be done",
+        log_error("main",
+                  "refusing to start: %s is damaged at offset %" PRIu64
+                  ": %s; `stampede repair --data %s` shows what can be done",
                   damage.file, damage.offset, damage.reason, app->config.data);
     }
     return fault == FAULT_NONE ? gate_start(app->gate) : fault;
@@ -96,7 +99,9 @@ static enum fault people_start(struct app *app)
         .key_path = app->keys_path,
         .key_env = slice_of(keys_text != NULL ? keys_text : ""),
         .token_ttl_s = (uint32_t)app->config.token_ttl_s,
-        .threads = app->config.password_threads > 0 ? (uint32_t)app->config.password_threads : cores > 2 ? (uint32_t)cores / 2 : 1,
+        .threads = app->config.password_threads > 0 ? (uint32_t)app->config.password_threads
+                   : cores > 2                      ? (uint32_t)cores / 2
+                                                    : 1,
     };
     return people_open(&app->people, &options);
 }
@@ -209,7 +214,8 @@ static int command_serve(int argc, char **argv)
     log_set_level(level_of(app.config.log_level));
     snprintf(app.ledger_path, sizeof app.ledger_path, "%s/ledger.db", app.config.data);
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
-    snprintf(app.keys_path, sizeof app.keys_path, "%s%s", app.config.keys[0] ? app.config.keys : app.config.data, app.config.keys[0] ? "" : "/keys");
+    snprintf(app.keys_path, sizeof app.keys_path, "%s%s", app.config.keys[0] ? app.config.keys : app.config.data,
+             app.config.keys[0] ? "" : "/keys");
 
     sigset_t signals;
     sigemptyset(&signals);
@@ -260,7 +266,8 @@ static const struct {
 static void help(FILE *out)
 {
     fprintf(out, "stampede: a flash-sale server\n\nusage:\n");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) fprintf(out, "  stampede %-8s %s\n", commands[i].word, commands[i].help);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(out, "  stampede %-8s %s\n", commands[i].word, commands[i].help);
     fprintf(out, "\noptions:\n");
     config_help(out);
 }

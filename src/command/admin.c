@@ -47,7 +47,10 @@ static int admin_create(const struct config *config, const char *name)
     enum fault fault = people_admin_create(ledger_path, name, password, &result);
     OPENSSL_cleanse(password, sizeof password);
     if (fault != FAULT_NONE || result != PEOPLE_OK) {
-        fprintf(stderr, result == PEOPLE_TAKEN ? "stampede: the name %s is taken; choose another\n" : "stampede: could not create %s\n", name);
+        fprintf(stderr,
+                result == PEOPLE_TAKEN ? "stampede: the name %s is taken; choose another\n"
+                                       : "stampede: could not create %s\n",
+                name);
         return EXIT_FAILED;
     }
     printf("admin %s created\n", name);

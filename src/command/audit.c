@@ -1,6 +1,7 @@
-/* audit: proves the promises offline. Replays the whole journal through an engine of its own and compares what it leads to with
- * every row of the ledger. P1, P2: no decision of the journal breaks the stock identity or a limit. P4: every order stands in the
- * ledger once and as it was decided, and nothing else does. P5: the digests of journal and ledger are those of the replay. */
+/* audit: proves the promises offline. Replays the whole journal through an engine of its own and compares what it leads to
+ * with every row of the ledger. P1, P2: no decision of the journal breaks the stock identity or a limit. P4: every order
+ * stands in the ledger once and as it was decided, and nothing else does. P5: the digests of journal and ledger are those of
+ * the replay. */
 #include "base/random.h"
 #include "command/command.h"
 #include "engine/engine.h"
@@ -21,8 +22,8 @@ struct audit {
     struct ledger *ledger;
     struct ledger_point filed;
     uint64_t findings;
-    uint64_t decisions, batches, sales_created, orders_won;        /* in the journal */
-    uint64_t sales_won_filed, orders_won_filed;                    /* of them, up to the filed point */
+    uint64_t decisions, batches, sales_created, orders_won; /* in the journal */
+    uint64_t sales_won_filed, orders_won_filed;             /* of them, up to the filed point */
     uint64_t sale_rows, order_rows, sales_compared, orders_compared;
     uint64_t over[64]; /* ids found over by one sweep */
     uint32_t over_count;
@@ -43,8 +44,8 @@ static void finding(struct audit *audit, const char *format, ...)
 
 static bool terms_equal(const struct sale_terms *a, const struct sale_terms *b)
 {
-    return strcmp(a->name, b->name) == 0 && strcmp(a->description, b->description) == 0 && strcmp(a->currency, b->currency) == 0 &&
-           a->price == b->price && a->units_per_grab_max == b->units_per_grab_max &&
+    return strcmp(a->name, b->name) == 0 && strcmp(a->description, b->description) == 0 &&
+           strcmp(a->currency, b->currency) == 0 && a->price == b->price && a->units_per_grab_max == b->units_per_grab_max &&
            a->grabs_per_buyer_max == b->grabs_per_buyer_max && a->opens_ms == b->opens_ms && a->closes_ms == b->closes_ms &&
            a->pay_within_s == b->pay_within_s && a->admission == b->admission;
 }
@@ -55,7 +56,8 @@ static void compare_sale(struct audit *audit, const struct sale *replayed, const
     audit->sales_compared++;
     if (memcmp(a, b, sizeof *a) != 0)
         finding(audit,
-                "P4 sale %" PRIu64 ": the journal leads to offered %u available %u held %u sold %u, the ledger has %u %u %u %u",
+                "P4 sale %" PRIu64
+                ": the journal leads to offered %u available %u held %u sold %u, the ledger has %u %u %u %u",
                 row->id, a->offered, a->available, a->held, a->sold, b->offered, b->available, b->held, b->sold);
     if (!terms_equal(&replayed->terms, &row->terms) || strcmp(replayed->seller, row->seller) != 0 ||
         replayed->paused != row->paused || replayed->closed != row->closed || replayed->orders_made != row->orders_made)
@@ -65,16 +67,17 @@ static void compare_sale(struct audit *audit, const struct sale *replayed, const
 static void compare_order(struct audit *audit, const struct order *replayed, const struct order *row)
 {
     audit->orders_compared++;
-    if (replayed->sale_id != row->sale_id || strcmp(replayed->buyer, row->buyer) != 0 || strcmp(replayed->key, row->key) != 0 ||
-        replayed->units != row->units || replayed->amount != row->amount || replayed->state != row->state ||
-        replayed->won_ms != row->won_ms || replayed->pay_by_ms != row->pay_by_ms)
+    if (replayed->sale_id != row->sale_id || strcmp(replayed->buyer, row->buyer) != 0 ||
+        strcmp(replayed->key, row->key) != 0 || replayed->units != row->units || replayed->amount != row->amount ||
+        replayed->state != row->state || replayed->won_ms != row->won_ms || replayed->pay_by_ms != row->pay_by_ms)
         finding(audit, "P4 order %" PRIu64 ": the ledger's row differs from the journal's win", row->no);
 }
 
 static bool sweep_sale(void *arg, const struct sale *sale)
 {
     struct audit *audit = arg;
-    if (sale_state_at(sale, audit->sweep_ms) == SALE_CLOSED && sale->counts.held == 0) audit->over[audit->over_count++] = sale->id;
+    if (sale_state_at(sale, audit->sweep_ms) == SALE_CLOSED && sale->counts.held == 0)
+        audit->over[audit->over_count++] = sale->id;
     return audit->over_count < sizeof audit->over / sizeof *audit->over;
 }
 
@@ -138,7 +141,8 @@ static const char *audit_decision(void *arg, const struct decision *decision)
     if (!engine_sale(audit->engine, decision->sale_id, &sale)) return NULL;
     const struct sale_counts *c = &sale.counts;
     if ((uint64_t)c->available + c->held + c->sold != c->offered)
-        finding(audit, "P1 decision %" PRIu64 ": available + held + sold is not offered in sale %" PRIu64, decision->seq, sale.id);
+        finding(audit, "P1 decision %" PRIu64 ": available + held + sold is not offered in sale %" PRIu64, decision->seq,
+                sale.id);
     return NULL;
 }
 
@@ -170,7 +174,8 @@ static enum fault ledger_order_row(void *arg, const struct order *row)
     struct order order;
     audit->order_rows++;
     if (engine_order(audit->engine, row->no, &order)) compare_order(audit, &order, row);
-    if (row->no > audit->filed.seq) finding(audit, "P4 order %" PRIu64 " is in the ledger beyond what it says it has filed", row->no);
+    if (row->no > audit->filed.seq)
+        finding(audit, "P4 order %" PRIu64 " is in the ledger beyond what it says it has filed", row->no);
     return FAULT_NONE;
 }
 
@@ -183,9 +188,12 @@ static void audit_ledger(struct audit *audit)
         return;
     }
     if (audit->sale_rows != audit->sales_won_filed || audit->sales_compared != audit->sale_rows)
-        finding(audit, "P4 the ledger has %" PRIu64 " sales, the journal up to there created %" PRIu64, audit->sale_rows, audit->sales_won_filed);
+        finding(audit, "P4 the ledger has %" PRIu64 " sales, the journal up to there created %" PRIu64, audit->sale_rows,
+                audit->sales_won_filed);
     if (audit->order_rows != audit->orders_won_filed || audit->orders_compared != audit->order_rows)
-        finding(audit, "P4 the ledger has %" PRIu64 " orders, the journal up to there has %" PRIu64 " wins (%" PRIu64 " rows match one)",
+        finding(audit,
+                "P4 the ledger has %" PRIu64 " orders, the journal up to there has %" PRIu64 " wins (%" PRIu64
+                " rows match one)",
                 audit->order_rows, audit->orders_won_filed, audit->orders_compared);
 }
 
@@ -203,7 +211,8 @@ static enum fault audit_journal(struct audit *audit, const char *folder, struct 
         compared = true;
     }
     if (fault == FAULT_NONE && !compared)
-        finding(audit, "P4 the ledger has filed up to %" PRIu64 ", the journal ends at %" PRIu64, audit->filed.seq, engine_seq(audit->engine));
+        finding(audit, "P4 the ledger has filed up to %" PRIu64 ", the journal ends at %" PRIu64, audit->filed.seq,
+                engine_seq(audit->engine));
     journal_scan_close(scan);
     return fault;
 }
@@ -225,12 +234,12 @@ static int audit_run(const struct config *config)
         finding(&audit, "%s at offset %" PRIu64 ": %s", damage.file[0] ? damage.file : path, damage.offset,
                 damage.reason[0] ? damage.reason : "cannot be read");
 
-    printf("journal: %" PRIu64 " decisions in %" PRIu64 " batches: %" PRIu64 " sales, %" PRIu64 " wins\n", audit.decisions, audit.batches,
-           audit.sales_created, audit.orders_won);
-    printf("ledger: filed up to decision %" PRIu64 ": %" PRIu64 " sales, %" PRIu64 " orders\n", audit.filed.seq, audit.sale_rows,
-           audit.order_rows);
-    printf("checked: P1 stock identity after %" PRIu64 " decisions, P2 limits of %" PRIu64 " wins, P4 %" PRIu64 " sales and %" PRIu64
-           " orders row by row, P5 digest of %" PRIu64 " batches\n",
+    printf("journal: %" PRIu64 " decisions in %" PRIu64 " batches: %" PRIu64 " sales, %" PRIu64 " wins\n", audit.decisions,
+           audit.batches, audit.sales_created, audit.orders_won);
+    printf("ledger: filed up to decision %" PRIu64 ": %" PRIu64 " sales, %" PRIu64 " orders\n", audit.filed.seq,
+           audit.sale_rows, audit.order_rows);
+    printf("checked: P1 stock identity after %" PRIu64 " decisions, P2 limits of %" PRIu64 " wins, P4 %" PRIu64
+           " sales and %" PRIu64 " orders row by row, P5 digest of %" PRIu64 " batches\n",
            audit.decisions, audit.orders_won, audit.sales_compared, audit.orders_compared, audit.batches);
     printf("%s\n", audit.findings == 0 ? "audit: all promises hold" : "audit: FAILED");
     if (audit.findings > FINDINGS_SHOWN_MAX) printf("%" PRIu64 " findings in all\n", audit.findings);

@@ -88,8 +88,7 @@ struct sale_change {
 /* VERDICT_BAD_INPUT when the merged terms contradict each other; ticket->sale.terms then has them. */
 void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
                  struct gate_ticket *ticket);
-void gate_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add,
-                struct gate_ticket *ticket);
+void gate_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add, struct gate_ticket *ticket);
 void gate_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
                  struct gate_ticket *ticket);
 

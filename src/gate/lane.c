@@ -47,8 +47,8 @@ void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t se
     }
 }
 
-/* done() may put new tickets at the end of the list. A ticket behind one with a higher seq waits for that one too: they differ
- * by one commit at most. */
+/* done() may put new tickets at the end of the list. A ticket behind one with a higher seq waits for that one too: they
+ * differ by one commit at most. */
 static void lane_flush(struct gate_lane *lane)
 {
     bool poisoned = journal_poisoned(lane->gate->journal);
@@ -90,5 +90,6 @@ void lanes_wake(void *arg, uint64_t seq_durable)
         struct gate_lane *lane = gate->lanes[i];
         if (atomic_exchange(&lane->resting, false)) lane->wake(lane->arg);
     }
-    if (journal_poisoned(gate->journal) && !atomic_exchange(&gate->poison_told, true)) gate->options.on_poison(gate->options.arg);
+    if (journal_poisoned(gate->journal) && !atomic_exchange(&gate->poison_told, true))
+        gate->options.on_poison(gate->options.arg);
 }

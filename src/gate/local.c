@@ -102,9 +102,8 @@ void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, 
     if (engine_sale(gate->engine, sale_id, &ticket->sale)) {
         struct sale_terms *terms = &ticket->sale.terms;
         terms_merge(terms, &change->terms, change->mask);
-        verdict = sale_terms_objection(terms) != NULL
-                      ? VERDICT_BAD_INPUT
-                      : engine_decide_change(gate->engine, asker, sale_id, terms, &decision);
+        verdict = sale_terms_objection(terms) != NULL ? VERDICT_BAD_INPUT
+                                                      : engine_decide_change(gate->engine, asker, sale_id, terms, &decision);
     }
     change_finish(lane, verdict, &decision, ticket);
 }
@@ -176,8 +175,8 @@ struct journal *gate_journal(struct gate *gate)
     return gate->journal;
 }
 
-/* A sale goes only when the ledger can answer for it: everything decided so far is filed. One that is half gone is not found any
- * more, and goes on. */
+/* A sale goes only when the ledger can answer for it: everything decided so far is filed. One that is half gone is not found
+ * any more, and goes on. */
 static bool sale_may_go(struct gate *gate, uint64_t sale_id, uint64_t seq_filed, uint64_t now_ms)
 {
     struct sale sale;

@@ -25,8 +25,8 @@ static enum fault load_name(void *arg, struct slice seller, struct slice name, u
     return engine_load_name(gate->engine, seller, name, sale_id);
 }
 
-/* Sales open at the time of the last filed decision, not at the present: a decision that is in the journal only may rest on a
- * sale that has closed since. */
+/* Sales open at the time of the last filed decision, not at the present: a decision that is in the journal only may rest on
+ * a sale that has closed since. */
 static enum fault load_ledger(struct gate *gate, struct ledger *ledger, const struct ledger_point *point)
 {
     enum fault fault = ledger_each_open_sale(ledger, point->at_ms, load_sale, gate);
@@ -53,7 +53,8 @@ static const char *replay_batch_end(void *arg, uint64_t seq, uint64_t digest)
 {
     struct gate *gate = arg;
     if (seq != engine_seq(gate->engine)) return NULL; /* a batch the ledger had filed */
-    return digest == engine_digest(gate->engine) ? NULL : "the state after this batch is not the state it was written with (P5)";
+    return digest == engine_digest(gate->engine) ? NULL
+                                                 : "the state after this batch is not the state it was written with (P5)";
 }
 
 struct identity_check {
@@ -109,7 +110,8 @@ static enum fault gate_recover(struct gate *gate, struct ledger *ledger, struct 
     return FAULT_NONE;
 }
 
-enum fault gate_open(struct gate **out, const struct gate_options *options, struct ledger *ledger, struct journal_damage *damage)
+enum fault gate_open(struct gate **out, const struct gate_options *options, struct ledger *ledger,
+                     struct journal_damage *damage)
 {
     struct gate *gate = calloc(1, sizeof *gate);
     if (gate == NULL) return FAULT_MEMORY;

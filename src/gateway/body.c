@@ -11,7 +11,8 @@ static bool content_is_json(struct slice type)
     return type.len == sizeof json - 1 || type.data[sizeof json - 1] == ';' || type.data[sizeof json - 1] == ' ';
 }
 
-bool body_read(struct request *request, const struct json_field *fields, size_t count, void *target, struct json_found *found)
+bool body_read(struct request *request, const struct json_field *fields, size_t count, void *target,
+               struct json_found *found)
 {
     struct slice body = request->http.body;
     if (body.len > 0 && !content_is_json(request->http.content_type)) {

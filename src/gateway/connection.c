@@ -176,7 +176,8 @@ static bool input_append(struct connection *c, const char *data, size_t len)
         size_t size = c->input_size > 0 ? c->input_size : 1024;
         while (size < need) size *= 2;
         struct reactor *reactor = c->reactor;
-        if (need > CONNECTION_INPUT_BYTES_MAX || reactor->input_bytes + size - c->input_size > REACTOR_INPUT_BYTES_MAX) return false;
+        if (need > CONNECTION_INPUT_BYTES_MAX || reactor->input_bytes + size - c->input_size > REACTOR_INPUT_BYTES_MAX)
+            return false;
         char *grown = realloc(c->input, size);
         if (grown == NULL) return false;
         reactor->input_bytes += size - c->input_size;
@@ -281,7 +282,8 @@ static void connection_bytes(struct connection *c, char *data, size_t len)
         size_t used = connection_serve(c, data, len);
         data += used;
         len -= used;
-        if (len > 0 && !c->close_after && c->state != CONNECTION_CLOSING && !input_append(c, data, len)) connection_refuse(c, PROBLEM_BUSY);
+        if (len > 0 && !c->close_after && c->state != CONNECTION_CLOSING && !input_append(c, data, len))
+            connection_refuse(c, PROBLEM_BUSY);
         connection_settle(c);
         return;
     }
@@ -342,8 +344,8 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     if (c->state != CONNECTION_CLOSING) connection_read(c);
 }
 
-/* Reading goes on while a request is under way, which costs no system call and notices a peer that leaves; it stops only for a
- * peer that sends far ahead. */
+/* Reading goes on while a request is under way, which costs no system call and notices a peer that leaves; it stops only for
+ * a peer that sends far ahead. */
 static void connection_read(struct connection *c)
 {
     bool ahead = c->input_len > CONNECTION_PIPELINE_BYTES_MAX && (c->request != NULL || c->writes > 0);
@@ -398,7 +400,10 @@ void connection_accept(struct reactor *reactor)
 }
 
 /* What each state may take, and what is said when it took longer. */
-static const struct { uint64_t ms_max; enum problem problem; } patience[CONNECTION_STATES] = {
+static const struct {
+    uint64_t ms_max;
+    enum problem problem;
+} patience[CONNECTION_STATES] = {
     [CONNECTION_IDLE] = { HTTP_IDLE_WAIT_MS_MAX, PROBLEM_NONE },
     [CONNECTION_HEAD] = { HTTP_HEAD_WAIT_MS_MAX, PROBLEM_REQUEST_TIMEOUT },
     [CONNECTION_BODY] = { HTTP_BODY_WAIT_MS_MAX, PROBLEM_REQUEST_TIMEOUT },
@@ -424,10 +429,12 @@ void connections_expire(struct reactor *reactor)
     }
 }
 
-/* No descriptor was left to accept with, and the peer is still at the door: without this the loop would turn without rest. */
+/* No descriptor was left to accept with, and the peer is still at the door: without this the loop would turn without rest.
+ */
 void connections_make_way(struct reactor *reactor)
 {
-    static const enum connection_state victims[] = { CONNECTION_LINGERING, CONNECTION_IDLE, CONNECTION_HEAD, CONNECTION_BODY };
+    static const enum connection_state victims[] = { CONNECTION_LINGERING, CONNECTION_IDLE, CONNECTION_HEAD,
+                                                     CONNECTION_BODY };
     metrics_add(METRIC_CONNECTIONS_REFUSED, 1);
     for (size_t i = 0; i < sizeof victims / sizeof *victims; i++) {
         struct connection *oldest = reactor->lists[victims[i]].first;

@@ -24,11 +24,11 @@ struct connection {
     struct connection *before, *after; /* in the list of its state */
     uint64_t since_ms;                 /* in this state */
     enum connection_state state;
-    bool serving;     /* inside connection_serve(): answers are collected, not yet written */
-    bool close_after; /* the answers collected are the last */
-    bool paused;      /* reading is stopped */
-    bool ended;       /* the peer will send no more */
-    bool closed;      /* the handle is gone; a request under way still points here */
+    bool serving;            /* inside connection_serve(): answers are collected, not yet written */
+    bool close_after;        /* the answers collected are the last */
+    bool paused;             /* reading is stopped */
+    bool ended;              /* the peer will send no more */
+    bool closed;             /* the handle is gone; a request under way still points here */
     struct request *request; /* under way, or NULL */
     struct tls *tls;
     uint32_t writes; /* begun and not yet taken by the socket */

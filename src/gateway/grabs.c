@@ -28,13 +28,13 @@ static void grab_already(struct request *request, const struct order *order)
 
 static void past_run(struct query *query, struct ledger *ledger)
 {
-    struct slice key = slice_of(query->key);
-    query->fault = ledger_order_by_key(ledger, query->id, slice_of(query->buyer), key, &query->order, &query->found);
+    struct ledger_key scope = { .sale_id = query->id, .buyer = slice_of(query->buyer), .key = slice_of(query->key) };
+    query->fault = ledger_order_by_key(ledger, &scope, &query->order, &query->found);
     if (query->fault != FAULT_NONE || query->found) return;
     /* A sale with admission open knew the buyer by the key, whoever was logged in. */
     char name[BUYER_BYTES_MAX + 1];
-    struct slice buyer = buyer_of(&(struct grab){ .key = key }, ADMISSION_OPEN, 0, name);
-    query->fault = ledger_order_by_key(ledger, query->id, buyer, key, &query->order, &query->found);
+    scope.buyer = buyer_of(&(struct grab){ .key = scope.key }, ADMISSION_OPEN, 0, name);
+    query->fault = ledger_order_by_key(ledger, &scope, &query->order, &query->found);
 }
 
 static void past_done(struct crew_job *job)
@@ -52,8 +52,8 @@ static void past_done(struct crew_job *job)
     }
 }
 
-/* The sale is over and memory may have let go of it, but a win asked again with its key gets the same answer (P7): the ledger
- * knows. Without a key a closed sale costs no query. */
+/* The sale is over and memory may have let go of it, but a win asked again with its key gets the same answer (P7): the
+ * ledger knows. Without a key a closed sale costs no query. */
 static void grab_past(struct request *request)
 {
     struct query *query = &request->query;
@@ -69,19 +69,26 @@ static void grab_done(struct gate_ticket *ticket)
 {
     struct request *request = REQUEST_OF(ticket, ticket);
     enum verdict verdict = ticket->verdict;
-    if (verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id)) verdict = VERDICT_CLOSED;
+    if (verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id))
+        verdict = VERDICT_CLOSED;
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
     switch (verdict) {
     case VERDICT_WON:
-    case VERDICT_REPEATED: grab_won(request, &ticket->grab.order); break;
-    case VERDICT_ALREADY_WON: grab_already(request, &ticket->grab.order); break;
+    case VERDICT_REPEATED:
+        grab_won(request, &ticket->grab.order);
+        break;
+    case VERDICT_ALREADY_WON:
+        grab_already(request, &ticket->grab.order);
+        break;
     case VERDICT_CLOSED:
         if (request->key[0] != '\0') {
             grab_past(request);
             break;
         }
         /* fall through */
-    default: reply_verdict(request, verdict); break;
+    default:
+        reply_verdict(request, verdict);
+        break;
     }
 }
 

@@ -65,8 +65,8 @@ static size_t gauges_render(char *out, size_t size, const struct gauge *gauges, 
 {
     size_t len = 0;
     for (size_t i = 0; i < count; i++) {
-        len += (size_t)snprintf(out + len, size - len, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", gauges[i].name, gauges[i].help,
-                                gauges[i].name, gauges[i].name, gauges[i].value);
+        len += (size_t)snprintf(out + len, size - len, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", gauges[i].name,
+                                gauges[i].help, gauges[i].name, gauges[i].name, gauges[i].value);
     }
     return len;
 }
@@ -94,7 +94,8 @@ void metrics_get(struct request *request)
     struct reactor *reactor = request->reactor;
     size_t len = metrics_render(reactor->body, sizeof reactor->body / 2, label_word);
     len += gauges_render(reactor->body + len, sizeof reactor->body - len, gauges, sizeof gauges / sizeof *gauges);
-    reply_raw(request, &(struct http_head){ .status = 200, .content_type = SLICE("text/plain; version=0.0.4; charset=utf-8") },
+    reply_raw(request,
+              &(struct http_head){ .status = 200, .content_type = SLICE("text/plain; version=0.0.4; charset=utf-8") },
               (struct slice){ reactor->body, len });
 }
 

@@ -77,7 +77,8 @@ enum fault listener_open(const char *address, uint32_t count, int *fds, char bou
     struct sockaddr_storage where;
     socklen_t len;
     if (!address_parse(address, &where, &len)) {
-        log_error("gateway", "http = %s is not ADDR:PORT with a numeric address; write for example 127.0.0.1:20080", address);
+        log_error("gateway", "http = %s is not ADDR:PORT with a numeric address; write for example 127.0.0.1:20080",
+                  address);
         return FAULT_CONFIG;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -7,10 +7,14 @@ static bool order_is_for(const struct request *request, const struct order *orde
 {
     struct slice name = request->who.name;
     switch (request->who.role) {
-    case ROLE_CUSTOMER: return slice_is(name, order->buyer);
-    case ROLE_SELLER: return slice_is(name, seller);
-    case ROLE_ADMIN: return true;
-    case ROLE_NONE: break;
+    case ROLE_CUSTOMER:
+        return slice_is(name, order->buyer);
+    case ROLE_SELLER:
+        return slice_is(name, seller);
+    case ROLE_ADMIN:
+        return true;
+    case ROLE_NONE:
+        break;
     }
     return false;
 }

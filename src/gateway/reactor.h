@@ -1,5 +1,5 @@
-/* reactor: one thread, one libuv loop, its connections and its lane to the gate. Nothing here is touched by another thread but
- * through the two async handles. A reactor never waits for the disk, the database or a password. */
+/* reactor: one thread, one libuv loop, its connections and its lane to the gate. Nothing here is touched by another thread
+ * but through the two async handles. A reactor never waits for the disk, the database or a password. */
 #ifndef STAMPEDE_GATEWAY_REACTOR_H
 #define STAMPEDE_GATEWAY_REACTOR_H
 

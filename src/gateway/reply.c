@@ -34,7 +34,8 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     whole.keep_alive = request->http.keep_alive && !reactor->draining;
     whole.content_length = body.len;
     if (whole.extra.len == 0) whole.extra = retry_header(head->status);
-    if (request->http.http10 && whole.extra.len > 0) whole.keep_alive = false; /* staying open takes a header line of its own */
+    if (request->http.http10 && whole.extra.len > 0)
+        whole.keep_alive = false; /* staying open takes a header line of its own */
     if (request->http.http10 && whole.keep_alive) whole.extra = SLICE("Connection: keep-alive\r\n");
     if (!whole.keep_alive) connection->close_after = true;
     bool head_only = request->http.method == HTTP_HEAD_;
@@ -72,7 +73,8 @@ void reply_problem_send(struct request *request, enum problem problem, struct js
 {
     json_object_end(out);
     assert(!out->overflow);
-    reply_raw(request, &(struct http_head){ .status = problem_status(problem), .content_type = SLICE("application/problem+json") },
+    reply_raw(request,
+              &(struct http_head){ .status = problem_status(problem), .content_type = SLICE("application/problem+json") },
               (struct slice){ out->data, out->len });
 }
 
@@ -84,14 +86,22 @@ void reply_problem(struct request *request, enum problem problem, const char *de
 }
 
 static const enum problem verdict_problems[VERDICT_COUNT] = {
-    [VERDICT_NO_SUCH_SALE] = PROBLEM_NO_SUCH_SALE,   [VERDICT_NO_SUCH_ORDER] = PROBLEM_NO_SUCH_ORDER,
-    [VERDICT_CLOSED] = PROBLEM_CLOSED,               [VERDICT_NOT_OPEN] = PROBLEM_NOT_OPEN,
-    [VERDICT_PAUSED] = PROBLEM_PAUSED,               [VERDICT_NOT_PAUSED] = PROBLEM_NOT_PAUSED,
-    [VERDICT_OVER_LIMIT] = PROBLEM_OVER_LIMIT,       [VERDICT_ALREADY_WON] = PROBLEM_ALREADY_WON,
-    [VERDICT_SOLD_OUT] = PROBLEM_SOLD_OUT,           [VERDICT_KEY_REUSED] = PROBLEM_KEY_REUSED,
-    [VERDICT_NAME_TAKEN] = PROBLEM_NAME_TAKEN,       [VERDICT_SALE_OPEN] = PROBLEM_SALE_OPEN,
-    [VERDICT_NOT_AVAILABLE] = PROBLEM_NOT_AVAILABLE, [VERDICT_BAD_INPUT] = PROBLEM_BAD_INPUT,
-    [VERDICT_BUSY] = PROBLEM_BUSY,                   [VERDICT_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
+    [VERDICT_NO_SUCH_SALE] = PROBLEM_NO_SUCH_SALE,
+    [VERDICT_NO_SUCH_ORDER] = PROBLEM_NO_SUCH_ORDER,
+    [VERDICT_CLOSED] = PROBLEM_CLOSED,
+    [VERDICT_NOT_OPEN] = PROBLEM_NOT_OPEN,
+    [VERDICT_PAUSED] = PROBLEM_PAUSED,
+    [VERDICT_NOT_PAUSED] = PROBLEM_NOT_PAUSED,
+    [VERDICT_OVER_LIMIT] = PROBLEM_OVER_LIMIT,
+    [VERDICT_ALREADY_WON] = PROBLEM_ALREADY_WON,
+    [VERDICT_SOLD_OUT] = PROBLEM_SOLD_OUT,
+    [VERDICT_KEY_REUSED] = PROBLEM_KEY_REUSED,
+    [VERDICT_NAME_TAKEN] = PROBLEM_NAME_TAKEN,
+    [VERDICT_SALE_OPEN] = PROBLEM_SALE_OPEN,
+    [VERDICT_NOT_AVAILABLE] = PROBLEM_NOT_AVAILABLE,
+    [VERDICT_BAD_INPUT] = PROBLEM_BAD_INPUT,
+    [VERDICT_BUSY] = PROBLEM_BUSY,
+    [VERDICT_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
 };
 
 void reply_verdict(struct request *request, enum verdict verdict)
@@ -107,8 +117,9 @@ void reply_refusal(struct reactor *reactor, enum problem problem)
     problem_begin(&out, problem, NULL);
     json_object_end(&out);
     int status = problem_status(problem);
-    const struct http_head head = {
-        .status = status, .content_type = SLICE("application/problem+json"), .content_length = out.len, .extra = retry_header(status)
-    };
+    const struct http_head head = { .status = status,
+                                    .content_type = SLICE("application/problem+json"),
+                                    .content_length = out.len,
+                                    .extra = retry_header(status) };
     answer_append(reactor, &head, (struct slice){ out.data, out.len }, false);
 }

@@ -52,9 +52,13 @@ static enum problem request_identify(struct request *request)
     if (request->http.authorization.len == 0) return PROBLEM_NOT_LOGGED_IN;
     if (!bearer_token(request->http.authorization, &token)) return PROBLEM_NOT_LOGGED_IN;
     switch (people_check(request_rooms(request)->people, token, wall_ms(), &request->who)) {
-    case TOKEN_GOOD: return PROBLEM_NONE;
-    case TOKEN_EXPIRED: request->who.role = ROLE_NONE; return PROBLEM_TOKEN_EXPIRED;
-    case TOKEN_BAD: break;
+    case TOKEN_GOOD:
+        return PROBLEM_NONE;
+    case TOKEN_EXPIRED:
+        request->who.role = ROLE_NONE;
+        return PROBLEM_TOKEN_EXPIRED;
+    case TOKEN_BAD:
+        break;
     }
     request->who.role = ROLE_NONE;
     return PROBLEM_NOT_LOGGED_IN;
@@ -63,10 +67,14 @@ static enum problem request_identify(struct request *request)
 static unsigned role_bit(enum role role)
 {
     switch (role) {
-    case ROLE_CUSTOMER: return WHO_CUSTOMER;
-    case ROLE_SELLER: return WHO_SELLER;
-    case ROLE_ADMIN: return WHO_ADMIN;
-    case ROLE_NONE: break;
+    case ROLE_CUSTOMER:
+        return WHO_CUSTOMER;
+    case ROLE_SELLER:
+        return WHO_SELLER;
+    case ROLE_ADMIN:
+        return WHO_ADMIN;
+    case ROLE_NONE:
+        break;
     }
     return 0;
 }
@@ -82,9 +90,8 @@ static void request_dispatch(struct request *request)
         reply_problem_begin(request, &out, PROBLEM_METHOD_NOT_ALLOWED, NULL);
         json_object_end(&out);
         reply_raw(request,
-                  &(struct http_head){ .status = 405,
-                                       .content_type = SLICE("application/problem+json"),
-                                       .extra = { extra, (size_t)len } },
+                  &(struct http_head){
+                      .status = 405, .content_type = SLICE("application/problem+json"), .extra = { extra, (size_t)len } },
                   (struct slice){ out.data, out.len });
         return;
     }

@@ -1,8 +1,8 @@
 /* request: one question and its one answer.
  *
- * A handler answers at once with a reply_*() call, or hands the request to the gate, the people or the query crew and replies
- * from their completion. Exactly one reply_*() ends a request; it must not be touched after. The slices of http are valid until
- * the handler returns: what a completion needs is copied. */
+ * A handler answers at once with a reply_*() call, or hands the request to the gate, the people or the query crew and
+ * replies from their completion. Exactly one reply_*() ends a request; it must not be touched after. The slices of http are
+ * valid until the handler returns: what a completion needs is copied. */
 #ifndef STAMPEDE_GATEWAY_REQUEST_H
 #define STAMPEDE_GATEWAY_REQUEST_H
 
@@ -47,7 +47,7 @@ static inline struct asker request_asker(const struct request *request)
     return (struct asker){ .name = request->who.name, .admin = request->who.role == ROLE_ADMIN };
 }
 
-#define REQUEST_OF(pointer, member) ((struct request *)((char *)(pointer) - offsetof(struct request, member)))
+#define REQUEST_OF(pointer, member) ((struct request *)((char *)(pointer)-offsetof(struct request, member)))
 
 /* Begins a JSON body; reply_send() sends it. */
 struct json_out *reply_json(struct request *request, struct json_out *out);

@@ -40,7 +40,8 @@ void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms)
 void render_order(struct json_out *out, const struct order *order);
 
 /* body.c: reads a body against its table, or has replied why not. */
-bool body_read(struct request *request, const struct json_field *fields, size_t count, void *target, struct json_found *found);
+bool body_read(struct request *request, const struct json_field *fields, size_t count, void *target,
+               struct json_found *found);
 /* A route that takes no body: an empty one or {} is fine. */
 bool body_none(struct request *request);
 /* list.c */

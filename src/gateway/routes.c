@@ -64,8 +64,12 @@ const struct route *route_find(enum http_method method, struct slice path, struc
 
 void routes_print(FILE *out)
 {
-    static const struct { unsigned bit; const char *word; } words[] = {
-        { WHO_ANYONE, "anyone" }, { WHO_CUSTOMER, "customer" }, { WHO_SELLER, "seller" }, { WHO_ADMIN, "admin" }, { WHO_ADMITTED, "admitted" },
+    static const struct {
+        unsigned bit;
+        const char *word;
+    } words[] = {
+        { WHO_ANYONE, "anyone" }, { WHO_CUSTOMER, "customer" }, { WHO_SELLER, "seller" },
+        { WHO_ADMIN, "admin" },   { WHO_ADMITTED, "admitted" },
     };
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         fprintf(out, "%s %s ", method_words[routes[i].method], routes[i].path);

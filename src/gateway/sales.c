@@ -81,9 +81,11 @@ static void sales_visit(void *arg, const struct sale *sale)
 
 static void sales_run(struct query *query, struct ledger *ledger)
 {
-    const struct ledger_sales_query ask = {
-        .seller = slice_of(query->seller), .state = query->state, .now_ms = query->now_ms, .after = query->after, .limit = query->limit
-    };
+    const struct ledger_sales_query ask = { .seller = slice_of(query->seller),
+                                            .state = query->state,
+                                            .now_ms = query->now_ms,
+                                            .after = query->after,
+                                            .limit = query->limit };
     query->fault = query_list_begin(query);
     if (query->fault == FAULT_NONE) query->fault = ledger_sales(ledger, &ask, sales_visit, query);
     if (query->fault == FAULT_NONE) query_list_end(query);

@@ -59,7 +59,8 @@ enum fault server_open(struct server **out, const struct server_options *options
     server->options = *options;
     server->rooms = *rooms;
     enum fault fault = connections_plan(server);
-    if (fault == FAULT_NONE && options->tls_cert[0] != '\0') fault = tls_context_open(&server->tls, options->tls_cert, options->tls_key);
+    if (fault == FAULT_NONE && options->tls_cert[0] != '\0')
+        fault = tls_context_open(&server->tls, options->tls_cert, options->tls_key);
     if (fault == FAULT_NONE) fault = queries_open(&server->rooms.queries, options->ledger_path, options->query_threads);
     if (fault == FAULT_NONE) fault = server_listen(server);
     if (fault != FAULT_NONE) {

@@ -25,7 +25,7 @@ struct rooms {
 };
 
 struct server_options {
-    const char *http; /* ADDR:PORT, port 0 picks a free one */
+    const char *http;               /* ADDR:PORT, port 0 picks a free one */
     const char *tls_cert, *tls_key; /* empty: no TLS */
     const char *ledger_path;
     uint32_t reactors;
@@ -39,7 +39,7 @@ struct server {
     struct rooms rooms;
     struct reactor *reactors[REACTORS_MAX];
     uint32_t reactor_count;
-    SSL_CTX *tls; /* NULL: no TLS */
+    SSL_CTX *tls;     /* NULL: no TLS */
     char address[80]; /* HOST:PORT as bound */
     _Atomic bool draining;
     _Atomic uint32_t connections;

@@ -10,8 +10,18 @@ struct user_body {
 };
 
 static const struct json_field user_fields[] = {
-    { .name = "username", .kind = JSON_TEXT, .required = true, .min = 1, .max = USERNAME_BYTES_MAX, .offset = offsetof(struct user_body, username) },
-    { .name = "password", .kind = JSON_TEXT, .required = true, .min = 1, .max = PASSWORD_CHARS_MAX * 4, .offset = offsetof(struct user_body, password) },
+    { .name = "username",
+      .kind = JSON_TEXT,
+      .required = true,
+      .min = 1,
+      .max = USERNAME_BYTES_MAX,
+      .offset = offsetof(struct user_body, username) },
+    { .name = "password",
+      .kind = JSON_TEXT,
+      .required = true,
+      .min = 1,
+      .max = PASSWORD_CHARS_MAX * 4,
+      .offset = offsetof(struct user_body, password) },
     { .name = "role", .kind = JSON_TEXT, .required = true, .min = 1, .max = 15, .offset = offsetof(struct user_body, role) },
 };
 #define LOGIN_FIELDS 2 /* the first ones */
@@ -19,11 +29,18 @@ static const struct json_field user_fields[] = {
 static void people_problem(struct request *request, enum people_result result)
 {
     switch (result) {
-    case PEOPLE_TAKEN: reply_problem(request, PROBLEM_USERNAME_TAKEN, NULL); return;
-    case PEOPLE_BAD_LOGIN: reply_problem(request, PROBLEM_BAD_LOGIN, NULL); return;
-    case PEOPLE_BUSY: reply_problem(request, PROBLEM_BUSY, NULL); return;
+    case PEOPLE_TAKEN:
+        reply_problem(request, PROBLEM_USERNAME_TAKEN, NULL);
+        return;
+    case PEOPLE_BAD_LOGIN:
+        reply_problem(request, PROBLEM_BAD_LOGIN, NULL);
+        return;
+    case PEOPLE_BUSY:
+        reply_problem(request, PROBLEM_BUSY, NULL);
+        return;
     case PEOPLE_FAILED:
-    case PEOPLE_OK: break;
+    case PEOPLE_OK:
+        break;
     }
     reply_problem(request, PROBLEM_FAILED, NULL);
 }
@@ -61,7 +78,9 @@ void users_post(struct request *request)
     if (!body_read(request, user_fields, sizeof user_fields / sizeof *user_fields, &body, &found)) return;
     const char *objection = people_username_objection(slice_of(body.username));
     if (objection == NULL) objection = people_password_objection(slice_of(body.password));
-    enum role role = strcmp(body.role, "customer") == 0 ? ROLE_CUSTOMER : strcmp(body.role, "seller") == 0 ? ROLE_SELLER : ROLE_NONE;
+    enum role role = strcmp(body.role, "customer") == 0 ? ROLE_CUSTOMER
+                     : strcmp(body.role, "seller") == 0 ? ROLE_SELLER
+                                                        : ROLE_NONE;
     if (objection == NULL && role == ROLE_NONE) objection = "role must be customer or seller";
     if (objection != NULL) {
         reply_problem(request, PROBLEM_BAD_INPUT, objection);

@@ -61,8 +61,12 @@ enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *ar
 /* Questions. FAULT_NONE with *found false where there is none. */
 enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found) MUST_USE;
 enum fault ledger_order(struct ledger *ledger, uint64_t no, struct order *out, bool *found) MUST_USE;
-enum fault ledger_order_by_key(struct ledger *ledger, uint64_t sale_id, struct slice buyer, struct slice key,
-                               struct order *out, bool *found) MUST_USE;
+/* The scope of an Idempotency-Key. */
+struct ledger_key {
+    uint64_t sale_id;
+    struct slice buyer, key;
+};
+enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *key, struct order *out, bool *found) MUST_USE;
 
 /* Newest first; after: id or number to go on below, 0 to begin. Empty slices and negative states do not filter. */
 struct ledger_sales_query {

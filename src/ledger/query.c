@@ -41,15 +41,14 @@ enum fault ledger_order(struct ledger *ledger, uint64_t no, struct order *out, b
     return order_one(ledger, STATEMENT_ORDER, out, found);
 }
 
-enum fault ledger_order_by_key(struct ledger *ledger, uint64_t sale_id, struct slice buyer, struct slice key,
-                               struct order *out, bool *found)
+enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *key, struct order *out, bool *found)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDER_BY_KEY, &s);
     if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, sale_id);
-    bind_slice(s, 2, buyer);
-    bind_slice(s, 3, key);
+    bind_number(s, 1, key->sale_id);
+    bind_slice(s, 2, key->buyer);
+    bind_slice(s, 3, key->key);
     return order_one(ledger, STATEMENT_ORDER_BY_KEY, out, found);
 }
 

@@ -61,7 +61,8 @@ static uint64_t sale_new(struct engine *engine, uint32_t stock)
     struct decision decision;
 
     snprintf(terms.name, sizeof terms.name, "sale %" PRIu64, nth++);
-    enum verdict verdict = engine_decide_create(engine, &(struct asker){ .name = seller, .now_ms = NOW_MS }, &terms, stock, &decision);
+    enum verdict verdict = engine_decide_create(engine, &(struct asker){ .name = seller, .now_ms = NOW_MS }, &terms, stock,
+                                                &decision);
     assert(verdict == VERDICT_DONE);
     engine_apply(engine, &decision);
     return decision.sale_id;

@@ -3,6 +3,8 @@
 Runs with any binary named by STAMPEDE_BINARY, also a slow one under ThreadSanitizer."""
 
 import collections
+import threading
+import time
 
 import pytest
 from harness import Shop, crowd, request_bytes
@@ -141,4 +143,34 @@ def test_the_number_of_reactors_makes_no_difference(own_server, reactors):
     sale = shop.sale(stock=30)["id"]
     answers = crowd(server, [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"b{i}")) for i in range(100)], 50)
     assert told(answers) == {"WON": 30, "SOLD_OUT": 70}
+    shop.close()
+
+
+def test_a_sale_that_is_over_makes_room_while_another_keeps_selling(own_server):
+    """P9 and P1: memory is capped, and what is over is let go of also when the selling never pauses; else buyers would hear BUSY, though there
+    is stock, for the sake of sales long closed."""
+    server = own_server("--orders-max", "9000")
+    shop = Shop(server)
+    steady = shop.sale(stock=10 ** 6, grabs_per_buyer_max=10 ** 6)["id"]
+    over = threading.Event()
+
+    def sell_on():
+        with server.connect() as client:
+            while not over.is_set():
+                client.send(request_bytes("POST", f"/v1/sales/{steady}/grabs", None, shop.buyer("regular")) * 2)
+                client.receive(), client.receive()
+                time.sleep(0.004)
+
+    seller = threading.Thread(target=sell_on, daemon=True)
+    seller.start()
+    try:
+        for round_number in range(3):
+            sale = shop.sale(stock=4000, grabs_per_buyer_max=4000)["id"]
+            requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"b{i % 20}")) for i in range(4000)]
+            assert told(crowd(server, requests, 20)) == {"WON": 4000}, f"round {round_number}"
+            assert shop.act(sale, "close").status == 200
+            time.sleep(2)
+    finally:
+        over.set()
+        seller.join(30)
     shop.close()

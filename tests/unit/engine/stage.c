@@ -46,7 +46,8 @@ enum verdict stage_create(struct engine *engine, const char *seller, const struc
                           uint64_t now_ms)
 {
     struct decision decision;
-    enum verdict verdict = engine_decide_create(engine, &(struct asker){ .name = slice_of(seller), .now_ms = now_ms }, terms, stock, &decision);
+    enum verdict verdict = engine_decide_create(engine, &(struct asker){ .name = slice_of(seller), .now_ms = now_ms }, terms,
+                                                stock, &decision);
     return stage_apply(engine, verdict, &decision);
 }
 

@@ -120,7 +120,8 @@ static void do_create(struct world *world)
     const char *seller = PICK(world, sellers);
     uint32_t stock = dice_below(&world->dice, 30);
     struct decision decision;
-    enum verdict got = engine_decide_create(world->engine, &(struct asker){ .name = slice_of(seller), .now_ms = world->now_ms }, &terms, stock, &decision);
+    enum verdict got = engine_decide_create(
+        world->engine, &(struct asker){ .name = slice_of(seller), .now_ms = world->now_ms }, &terms, stock, &decision);
     enum verdict want = model_create(world->model, seller, &terms, stock, world->now_ms);
     assert_same_verdict(got, want, "create", world->records_count);
     if (got != VERDICT_DONE) return;

@@ -63,8 +63,8 @@ static void a_sale_is_changed_by_its_seller_or_an_admin(void **state)
         const struct asker *asker = &rows[i].asker;
         assert_same_verdict(engine_decide_change(engine, ASKER_AT(asker, 1), id, &terms, &out), rows[i].want, "change", i);
         assert_same_verdict(engine_decide_stock(engine, ASKER_AT(asker, 1), id, 1, &out), rows[i].want, "stock", i);
-        assert_same_verdict(engine_decide_switch(engine, ASKER_AT(asker, 1), id, DECISION_SALE_PAUSED, &out), rows[i].want, "switch",
-                            i);
+        assert_same_verdict(engine_decide_switch(engine, ASKER_AT(asker, 1), id, DECISION_SALE_PAUSED, &out), rows[i].want,
+                            "switch", i);
         assert_int_equal(engine_decide_stock(engine, ASKER_AT(asker, 1), id + 1, 1, &out), VERDICT_NO_SUCH_SALE);
     }
     engine_close(engine);

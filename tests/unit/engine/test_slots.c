@@ -108,18 +108,24 @@ static void ids_skip_places_that_are_taken(void **state)
         snprintf(terms.name, sizeof terms.name, "sale %u", i);
         terms.closes_ms = i == 5000 ? 1000 : 0;
         struct decision decision;
-        assert_int_equal(engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 0 }, &terms, 1, &decision), VERDICT_DONE);
+        assert_int_equal(
+            engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 0 }, &terms, 1, &decision),
+            VERDICT_DONE);
         assert_int_equal(decision.sale_id, i);
         engine_apply(engine, &decision);
         engine_apply(replayed, &decision);
     }
     stage_rename(&terms, "one more");
     struct decision decision;
-    assert_int_equal(engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 999 }, &terms, 1, &decision), VERDICT_BUSY);
+    assert_int_equal(
+        engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 999 }, &terms, 1, &decision),
+        VERDICT_BUSY);
 
     assert_true(engine_forget(engine, 5000, 10, 1000));
     /* Asked by a thread that had read the clock before: the decision still comes after the place was given back. */
-    assert_int_equal(engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 999 }, &terms, 1, &decision), VERDICT_DONE);
+    assert_int_equal(
+        engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 999 }, &terms, 1, &decision),
+        VERDICT_DONE);
     assert_int_equal(decision.sale_id, SALES_OPEN_MAX + 5000);
     assert_int_equal(decision.at_ms, 1000);
     engine_apply(engine, &decision);
@@ -134,7 +140,9 @@ static void ids_skip_places_that_are_taken(void **state)
     assert_int_equal(engine_sale_by_name(replayed, SLICE("sam"), SLICE("sale 5000")), 5000);
 
     stage_rename(&terms, "and one more");
-    assert_int_equal(engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 2000 }, &terms, 1, &decision), VERDICT_BUSY);
+    assert_int_equal(
+        engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 2000 }, &terms, 1, &decision),
+        VERDICT_BUSY);
     engine_close(replayed);
     engine_close(engine);
 }
@@ -148,7 +156,9 @@ static void replay_lets_go_of_orders_where_the_server_had(void **state)
     struct decision decision;
     for (int round = 0; round < 4; round++) {
         snprintf(terms.name, sizeof terms.name, "round %d", round);
-        assert_int_equal(engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 1 }, &terms, 4, &decision), VERDICT_DONE);
+        assert_int_equal(
+            engine_decide_create(engine, &(struct asker){ .name = SLICE("sam"), .now_ms = 1 }, &terms, 4, &decision),
+            VERDICT_DONE);
         uint64_t id = decision.sale_id;
         engine_apply(engine, &decision);
         assert_null(engine_objection(replayed, &decision));
@@ -166,7 +176,8 @@ static void replay_lets_go_of_orders_where_the_server_had(void **state)
             engine_apply(replayed, &decision);
         }
         const struct asker admin = { .admin = true };
-        assert_int_equal(engine_decide_switch(engine, ASKER_AT(&admin, 1), id, DECISION_SALE_CLOSED, &decision), VERDICT_DONE);
+        assert_int_equal(engine_decide_switch(engine, ASKER_AT(&admin, 1), id, DECISION_SALE_CLOSED, &decision),
+                         VERDICT_DONE);
         engine_apply(engine, &decision);
         assert_null(engine_objection(replayed, &decision));
         engine_apply(replayed, &decision);

@@ -4,6 +4,7 @@
 #include "gate/gate.h"
 #include "journal/journal.h"
 
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,18 +60,24 @@ static int stand_begin(void **state)
 {
     static struct stand stand;
     memset(&stand, 0, sizeof stand);
-    strcpy(stand.folder, "/tmp/stampede-gate-XXXXXX");
+    snprintf(stand.folder, sizeof stand.folder, "/tmp/stampede-gate-XXXXXX");
     assert_non_null(mkdtemp(stand.folder));
     *state = &stand;
     return 0;
 }
 
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
 static int stand_end(void **state)
 {
     struct stand *stand = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", stand->folder);
-    return system(command);
+    return nftw(stand->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 struct told {
@@ -94,7 +101,8 @@ static struct told told_by(struct stand *stand)
 
 static void await(struct stand *stand, struct told *told)
 {
-    for (uint64_t until = mono_ms() + WAIT_MS_MAX; told->times == 0 && mono_ms() < until; usleep(200)) gate_lane_rest(stand->lane);
+    for (uint64_t until = mono_ms() + WAIT_MS_MAX; told->times == 0 && mono_ms() < until; usleep(200))
+        gate_lane_rest(stand->lane);
     assert_int_equal(told->times, 1);
 }
 
@@ -133,7 +141,8 @@ static void a_win_is_told_only_when_its_record_is_durable(void **state)
     stand_close(stand);
 }
 
-/* No committer runs: nothing becomes durable, so a win and "already yours" stay unsaid, and a plain refusal is said at once. */
+/* No committer runs: nothing becomes durable, so a win and "already yours" stay unsaid, and a plain refusal is said at once.
+ */
 static void without_a_commit_only_refusals_are_told(void **state)
 {
     struct stand *stand = *state;

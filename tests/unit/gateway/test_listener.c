@@ -46,8 +46,17 @@ static void a_taken_port_is_refused(void **state)
 static void addresses_that_are_none_are_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = { "", "127.0.0.1", ":80", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:8x", "example.org:80",
-                                         "[::1:80", "300.0.0.1:80", "127.0.0.1:0080" };
+    static const char *const wrong[] = { "",
+                                         "127.0.0.1",
+                                         ":80",
+                                         "127.0.0.1:",
+                                         "127.0.0.1:65536",
+                                         "127.0.0.1:-1",
+                                         "127.0.0.1:8x",
+                                         "example.org:80",
+                                         "[::1:80",
+                                         "300.0.0.1:80",
+                                         "127.0.0.1:0080" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         int fd;
         char bound[80];

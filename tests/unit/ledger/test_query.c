@@ -67,8 +67,11 @@ static void an_order_is_found_by_its_key_only_with_sale_and_buyer(void **state)
     for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
         struct order order = { 0 };
         bool found;
-        assert_int_equal(ledger_order_by_key(f->ledger, script[i].sale_id, slice_of(script[i].buyer),
-                                             slice_of(script[i].key), &order, &found),
+        assert_int_equal(ledger_order_by_key(f->ledger,
+                                             &(struct ledger_key){ .sale_id = script[i].sale_id,
+                                                                   .buyer = slice_of(script[i].buyer),
+                                                                   .key = slice_of(script[i].key) },
+                                             &order, &found),
                          FAULT_NONE);
         assert_int_equal(found ? order.no : 0, script[i].want);
     }
