@@ -183,9 +183,10 @@ static void app_reload(struct app *app, int argc, char **argv)
         log_error("main", "not reloaded: %s", mistake.text);
         return;
     }
-    memcpy(app->config.log_level, config.log_level, sizeof app->config.log_level);
+    int taken = config_reload(&app->config, &config, &mistake);
     log_set_level(level_of(app->config.log_level));
-    log_info("main", "reloaded: log_level = %s", app->config.log_level);
+    log_info("main", "reloaded: %d options changed", taken);
+    if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);
 }
 
 /* Until told to stop; the exit code. */

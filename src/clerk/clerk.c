@@ -42,7 +42,7 @@ struct clerk {
     pthread_cond_t work;  /* wakes the clerk */
     pthread_cond_t filed; /* wakes those who wait for it */
     uint32_t waiting;
-    bool poked, closing;
+    bool closing;
     uint64_t close_by_ms; /* monotonic */
 
     _Atomic uint64_t seq_filed;
@@ -209,8 +209,8 @@ static void recovery_tell(struct clerk *clerk)
         log_info("clerk", "the ledger works again, filed up to %" PRIu64, atomic_load(&clerk->seq_filed));
 }
 
-/* Sleeps until there may be something to do. Someone who waits ends a pause, never a back-off; a poke ends only idling,
- * because a pause is what lets many wins share one transaction. */
+/* Sleeps until there may be something to do. Someone who waits ends a pause, which is what lets many wins share one transaction,
+ * but never a back-off. */
 static void rest(struct clerk *clerk, bool filed)
 {
     uint64_t now_ms = mono_ms();
@@ -231,12 +231,10 @@ static void rest(struct clerk *clerk, bool filed)
             uint64_t soon_ms = mono_ms() + AWAITED_MS;
             if (soon_ms < until_ms) until_ms = soon_ms;
         }
-        if (!backing_off && !filed && clerk->poked) break;
         struct timespec until = moment(until_ms);
         int rc = pthread_cond_timedwait(&clerk->work, &clerk->lock, &until);
         assert(rc == 0 || rc == ETIMEDOUT);
     }
-    if (!filed) clerk->poked = false;
     must(pthread_mutex_unlock(&clerk->lock));
 }
 
@@ -348,14 +346,6 @@ void clerk_close(struct clerk *clerk, uint32_t wait_ms)
     must(pthread_mutex_unlock(&clerk->lock));
     must(pthread_join(clerk->thread, NULL));
     clerk_free(clerk);
-}
-
-void clerk_poke(struct clerk *clerk)
-{
-    must(pthread_mutex_lock(&clerk->lock));
-    clerk->poked = true;
-    must(pthread_cond_signal(&clerk->work));
-    must(pthread_mutex_unlock(&clerk->lock));
 }
 
 enum fault clerk_wait(struct clerk *clerk, uint64_t seq, uint32_t wait_ms)

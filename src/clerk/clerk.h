@@ -24,8 +24,6 @@ struct clerk_options {
 enum fault clerk_open(struct clerk **out, const struct clerk_options *options, struct gate *gate) MUST_USE;
 /* Files what is durable, at most wait_ms long, then stops. */
 void clerk_close(struct clerk *clerk, uint32_t wait_ms);
-/* Any thread: there may be something to file. */
-void clerk_poke(struct clerk *clerk);
 /* Any thread, blocks: until the ledger has filed seq. FAULT_TIMEOUT after wait_ms. */
 enum fault clerk_wait(struct clerk *clerk, uint64_t seq, uint32_t wait_ms) MUST_USE;
 

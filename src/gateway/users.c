@@ -26,23 +26,19 @@ static const struct json_field user_fields[] = {
 };
 #define LOGIN_FIELDS 2 /* the first ones */
 
-static void people_problem(struct request *request, enum people_result result)
+/* The answer where it is not a good one. False: it is, and the handler says which. */
+static bool people_refused(struct request *request, enum people_result result)
 {
-    switch (result) {
-    case PEOPLE_TAKEN:
-        reply_problem(request, PROBLEM_USERNAME_TAKEN, NULL);
-        return;
-    case PEOPLE_BAD_LOGIN:
-        reply_problem(request, PROBLEM_BAD_LOGIN, NULL);
-        return;
-    case PEOPLE_BUSY:
-        reply_problem(request, PROBLEM_BUSY, NULL);
-        return;
-    case PEOPLE_FAILED:
-    case PEOPLE_OK:
-        break;
-    }
-    reply_problem(request, PROBLEM_FAILED, NULL);
+    static const enum problem problems[] = {
+        [PEOPLE_OK] = PROBLEM_NONE,
+        [PEOPLE_TAKEN] = PROBLEM_USERNAME_TAKEN,
+        [PEOPLE_BAD_LOGIN] = PROBLEM_BAD_LOGIN,
+        [PEOPLE_BUSY] = PROBLEM_BUSY,
+        [PEOPLE_FAILED] = PROBLEM_FAILED,
+    };
+    if (problems[result] == PROBLEM_NONE) return false;
+    reply_problem(request, problems[result], NULL);
+    return true;
 }
 
 static void people_ask(struct request *request, const struct user_body *body, void (*done)(struct people_request *people))
@@ -57,10 +53,7 @@ static void people_ask(struct request *request, const struct user_body *body, vo
 static void register_done(struct people_request *people)
 {
     struct request *request = REQUEST_OF(people, people);
-    if (people->result != PEOPLE_OK) {
-        people_problem(request, people->result);
-        return;
-    }
+    if (people_refused(request, people->result)) return;
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "username");
@@ -95,10 +88,7 @@ void users_post(struct request *request)
 static void login_done(struct people_request *people)
 {
     struct request *request = REQUEST_OF(people, people);
-    if (people->result != PEOPLE_OK) {
-        people_problem(request, people->result);
-        return;
-    }
+    if (people_refused(request, people->result)) return;
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "token");
@@ -124,10 +114,7 @@ void login_post(struct request *request)
 static void logout_done(struct people_request *people)
 {
     struct request *request = REQUEST_OF(people, people);
-    if (people->result != PEOPLE_OK) {
-        people_problem(request, people->result);
-        return;
-    }
+    if (people_refused(request, people->result)) return;
     reply_raw(request, &(struct http_head){ .status = 204 }, (struct slice){ "", 0 });
 }
 

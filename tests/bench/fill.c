@@ -186,7 +186,6 @@ static int fill_file(const char *data)
     uint64_t start_ns = mono_ns();
     struct clerk_options options = { .ledger_path = ledger_path, .journal_folder = journal_folder, .pause_ms = 0 };
     if (clerk_open(&clerk, &options, place.gate) != FAULT_NONE) return 1;
-    clerk_poke(clerk);
     if (clerk_wait(clerk, status.seq_durable, FILE_WAIT_MS) != FAULT_NONE) {
         fprintf(stderr, "fill: the clerk did not finish in %d s\n", FILE_WAIT_MS / 1000);
         return 1;

@@ -88,9 +88,13 @@ class Server:
         assert self.process is None, "already started"
         command = [*(self.prefix if prefix is None else prefix), BINARY, "serve", "--data", str(self.data), "--http",
                    f"127.0.0.1:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
-        with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                            env=environment(env or self.env), start_new_session=True)
+        try:
+            with open(self.log_path, "ab") as log:
+                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                                                env=environment(env or self.env), start_new_session=True)
+        except OSError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def ready(self, ready_s=READY_S_MAX):
         """Waits for the ready line; false when the server ended, or said something else."""

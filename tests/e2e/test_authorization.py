@@ -24,10 +24,7 @@ def routes_read():
 
 
 # The table is read once, when the tests are collected: each row becomes a test for each actor.
-try:
-    ROUTES = routes_read()
-except OSError:
-    ROUTES = []
+ROUTES = routes_read()
 
 
 def plain(path):

@@ -226,7 +226,6 @@ static void closing_files_what_is_durable_first(void **state)
     uint64_t sale_id = sale_make(shop, "lamp");
     wins_make(shop, sale_id, 3000);
     clerk_start(shop, 10000);
-    clerk_poke(shop->clerk);
     shop_close(shop, 5000);
     shop_open(shop); /* checks the filed digest against the journal (P5) */
     assert_int_equal(number_of(shop, "SELECT count(*) FROM orders"), 3000);
