@@ -36,9 +36,6 @@ static enum fault folder_start(struct app *app)
     long pid = 0;
     enum fault fault = disk_folder_make(app->config.data);
     if (fault == FAULT_NONE) fault = disk_lock_folder(app->config.data, &app->lock_fd, &pid);
-    if (fault == FAULT_IN_USE)
-        log_error("main", "the data folder %s is in use by process %ld: stop it, or choose another folder with --data",
-                  app->config.data, pid);
     return fault;
 }
 
@@ -93,20 +90,17 @@ static void gate_end(struct app *app)
 static enum fault people_start(struct app *app)
 {
     const char *keys_text = getenv("STAMPEDE_KEYS_TEXT");
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const struct people_options options = {
         .ledger_path = app->ledger_path,
         .key_path = app->keys_path,
         .key_env = slice_of(keys_text != NULL ? keys_text : ""),
         .token_ttl_s = (uint32_t)app->config.token_ttl_s,
-        .threads = app->config.password_threads > 0 ? (uint32_t)app->config.password_threads
-                   : cores > 2                      ? (uint32_t)cores / 2
-                                                    : 1,
+        .threads = (uint32_t)app->config.password_threads,
     };
     return people_open(&app->people, &options);
 }
 
-static void people_stop(struct app *app)
+static void people_end(struct app *app)
 {
     people_close(app->people);
 }
@@ -159,7 +153,7 @@ static const struct {
     { "data folder", folder_start, folder_stop },
     { "ledger", ledger_start, ledger_stop },
     { "gate", gate_begin, gate_end }, /* replay: only what is proved is served */
-    { "people", people_start, people_stop },
+    { "people", people_start, people_end },
     { "clerk", clerk_start, clerk_stop },
     { "gateway", server_begin, server_end },
 };
@@ -185,8 +179,17 @@ static void app_reload(struct app *app, int argc, char **argv)
     }
     int taken = config_reload(&app->config, &config, &mistake);
     log_set_level(level_of(app->config.log_level));
+    server_reload_tls(app->server);
     log_info("main", "reloaded: %d options changed", taken);
     if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);
+}
+
+/* SIGUSR2 is our own word for it, but anybody can say it. */
+static bool disk_has_failed(struct app *app)
+{
+    struct gate_status status;
+    gate_status(app->gate, &status);
+    return status.poisoned;
 }
 
 /* Until told to stop; the exit code. */
@@ -197,12 +200,13 @@ static int app_wait(struct app *app, const sigset_t *signals, int argc, char **a
         if (sigwait(signals, &number) != 0) continue;
         if (number == SIGHUP) {
             app_reload(app, argc, argv);
-        } else if (number == SIGUSR2) {
+        } else if (number == SIGUSR2 && disk_has_failed(app)) {
             log_error("main", "the disk failed: nothing can be promised any more; stopping");
             app->server->options.drain_ms_max = POISON_DRAIN_MS;
             return EXIT_FAILED;
-        } else {
-            log_info("main", "stopping: answering what is under way");
+        } else if (number != SIGUSR2) {
+            log_info("main", "stopping: answering what is under way; a second signal stops at once");
+            pthread_sigmask(SIG_UNBLOCK, signals, NULL);
             return EXIT_OK;
         }
     }
@@ -235,8 +239,6 @@ static int command_serve(int argc, char **argv)
         printf("listening http=%s\n", app.server->address);
         fflush(stdout);
         code = app_wait(&app, &signals, argc, argv);
-    } else {
-        log_error("main", "could not start: %s", steps[started].name);
     }
     while (started > 0) steps[--started].stop(&app);
     return code;

@@ -136,7 +136,7 @@ static bool worker_report(struct crew *crew, bool has_tools)
     return has_tools;
 }
 
-/* The next job, or NULL when the crew closes, even if jobs are queued: crew_close() gives those back. */
+/* The next job, or NULL when the crew stops. */
 static struct crew_job *worker_next(struct crew *crew)
 {
     must(pthread_mutex_lock(&crew->lock));
@@ -215,19 +215,27 @@ enum fault crew_open(struct crew **out, const struct crew_options *options)
     return FAULT_NONE;
 }
 
-void crew_close(struct crew *crew)
+void crew_stop(struct crew *crew)
 {
-    if (crew == NULL) return;
     must(pthread_mutex_lock(&crew->lock));
     crew->closing = true;
+    struct job_list queue = crew->queue;
+    crew->queue = (struct job_list){ 0 };
+    crew->queued = 0;
     must(pthread_cond_broadcast(&crew->work));
     must(pthread_mutex_unlock(&crew->lock));
-    for (uint32_t i = 0; i < crew->started; i++) must(pthread_join(crew->threads[i], NULL));
 
-    for (struct crew_job *job = list_pop(&crew->queue); job != NULL; job = list_pop(&crew->queue)) {
+    for (struct crew_job *job = list_pop(&queue); job != NULL; job = list_pop(&queue)) {
         job->late = true;
         mailbox_put(job->mailbox, job);
     }
+}
+
+void crew_close(struct crew *crew)
+{
+    if (crew == NULL) return;
+    crew_stop(crew);
+    for (uint32_t i = 0; i < crew->started; i++) must(pthread_join(crew->threads[i], NULL));
     must(pthread_cond_destroy(&crew->ready));
     must(pthread_cond_destroy(&crew->work));
     must(pthread_mutex_destroy(&crew->lock));

@@ -32,7 +32,9 @@ struct crew_options {
 
 /* FAULT_MEMORY when a thread or its tools cannot be had. Options are copied; name must outlive the crew. */
 enum fault crew_open(struct crew **out, const struct crew_options *options) MUST_USE;
-void crew_close(struct crew *crew); /* lets running jobs end; those still queued are delivered late */
+/* Takes no more jobs; those queued are delivered late, at once. Any thread, any number of times. */
+void crew_stop(struct crew *crew);
+void crew_close(struct crew *crew); /* stops, and lets running jobs end */
 /* False when the queue is full or the crew closes: nothing was taken. Any thread. */
 bool crew_ask(struct crew *crew, struct crew_job *job);
 

@@ -231,7 +231,7 @@ enum fault disk_lock_folder(const char *path, int *fd, long *pid)
     enum fault fault;
     if (failed && errno == EWOULDBLOCK) {
         *pid = holder_read(lock);
-        log_error("disk", "%s is in use by process %ld", path, *pid);
+        log_error("disk", "%s is in use by process %ld: stop it, or choose another folder with --data", path, *pid);
         fault = FAULT_IN_USE;
     } else if (failed) {
         fault = fail_path("lock", file);

@@ -209,8 +209,8 @@ static void recovery_tell(struct clerk *clerk)
         log_info("clerk", "the ledger works again, filed up to %" PRIu64, atomic_load(&clerk->seq_filed));
 }
 
-/* Sleeps until there may be something to do. Someone who waits ends a pause, which is what lets many wins share one transaction,
- * but never a back-off. */
+/* Sleeps until there may be something to do. Someone who waits ends a pause, which is what lets many wins share one
+ * transaction, but never a back-off. */
 static void rest(struct clerk *clerk, bool filed)
 {
     uint64_t now_ms = mono_ms();
@@ -311,7 +311,7 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
     enum fault fault = clerk->ledger_path == NULL || clerk->journal_folder == NULL ? FAULT_MEMORY : FAULT_NONE;
     /* Connected here, so that what is filed is known from the start. A ledger that fails now is the thread's to retry. */
     if (fault == FAULT_NONE) fault = connect(clerk);
-    if (fault == FAULT_LEDGER) {
+    if (fault == FAULT_LEDGER || fault == FAULT_TIMEOUT || fault == FAULT_SPACE) {
         disconnect(clerk);
         fault = FAULT_NONE;
     }

@@ -23,8 +23,6 @@ bool command_lock(const struct config *config, int *lock_fd)
     }
     long pid = 0;
     enum fault fault = disk_lock_folder(config->data, lock_fd, &pid);
-    if (fault == FAULT_IN_USE)
-        fprintf(stderr, "stampede: the data folder %s is in use by process %ld; stop it first\n", config->data, pid);
     return fault == FAULT_NONE;
 }
 

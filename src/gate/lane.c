@@ -11,6 +11,7 @@ enum fault gate_lane_open(struct gate_lane **out, struct gate *gate, void (*wake
     struct gate_lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL) return FAULT_MEMORY;
     lane->gate = gate;
+    pthread_mutex_init(&lane->wake_lock, NULL);
     lane->wake = wake;
     lane->arg = arg;
     gate->lanes[count] = lane;
@@ -23,7 +24,9 @@ void gate_lane_close(struct gate_lane *lane)
 {
     assert(lane->first == NULL);
     /* The committer may be looking at the lane until the journal is closed, so gate_close() frees it. */
-    atomic_store(&lane->resting, false);
+    pthread_mutex_lock(&lane->wake_lock);
+    lane->wake = NULL;
+    pthread_mutex_unlock(&lane->wake_lock);
 }
 
 static void lane_wait(struct gate_lane *lane, struct gate_ticket *ticket)
@@ -88,7 +91,10 @@ void lanes_wake(void *arg, uint64_t seq_durable)
     uint32_t count = atomic_load(&gate->lane_count);
     for (uint32_t i = 0; i < count; i++) {
         struct gate_lane *lane = gate->lanes[i];
-        if (atomic_exchange(&lane->resting, false)) lane->wake(lane->arg);
+        if (!atomic_exchange(&lane->resting, false)) continue;
+        pthread_mutex_lock(&lane->wake_lock);
+        if (lane->wake != NULL) lane->wake(lane->arg);
+        pthread_mutex_unlock(&lane->wake_lock);
     }
     if (journal_poisoned(gate->journal) && !atomic_exchange(&gate->poison_told, true))
         gate->options.on_poison(gate->options.arg);

@@ -54,7 +54,8 @@ static void change_finish(struct gate_lane *lane, enum verdict verdict, const st
         seq = decision_take(gate, decision);
         if (decision->kind == DECISION_SALE_CREATED) {
             assert(gate->sale_count < SALES_OPEN_MAX);
-            gate->sale_ids[gate->sale_count++] = decision->sale_id;
+            gate->sales[gate->sale_count].id = decision->sale_id;
+            gate->sales[gate->sale_count++].over_seq = 0;
             atomic_store(&gate->sale_id_last, decision->sale_id);
         }
         bool found = engine_sale(gate->engine, decision->sale_id, &ticket->sale);
@@ -102,8 +103,7 @@ void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, 
     if (engine_sale(gate->engine, sale_id, &ticket->sale)) {
         struct sale_terms *terms = &ticket->sale.terms;
         terms_merge(terms, &change->terms, change->mask);
-        verdict = sale_terms_objection(terms) != NULL ? VERDICT_BAD_INPUT
-                                                      : engine_decide_change(gate->engine, asker, sale_id, terms, &decision);
+        verdict = engine_decide_change(gate->engine, asker, sale_id, terms, &decision);
     }
     change_finish(lane, verdict, &decision, ticket);
 }
@@ -175,13 +175,17 @@ struct journal *gate_journal(struct gate *gate)
     return gate->journal;
 }
 
-/* A sale goes only when the ledger can answer for it: everything decided so far is filed. One that is half gone is not found
- * any more, and goes on. */
-static bool sale_may_go(struct gate *gate, uint64_t sale_id, uint64_t seq_filed, uint64_t now_ms)
+/* A sale goes only when the ledger can answer for it: when all is filed that was decided before it was seen to be over. One
+ * that is half gone is not found any more, and goes on. */
+static bool sale_may_go(struct gate *gate, uint32_t turn, uint64_t seq_filed, uint64_t now_ms)
 {
     struct sale sale;
-    if (engine_seq(gate->engine) > seq_filed) return false;
-    return !engine_sale(gate->engine, sale_id, &sale) || (sale_is_closed(&sale, now_ms) && sale.counts.held == 0);
+    if (gate->sales[turn].over_seq == 0) {
+        bool over = !engine_sale(gate->engine, gate->sales[turn].id, &sale) ||
+                    (sale_is_closed(&sale, now_ms) && sale.counts.held == 0);
+        if (over) gate->sales[turn].over_seq = engine_seq(gate->engine);
+    }
+    return gate->sales[turn].over_seq != 0 && gate->sales[turn].over_seq <= seq_filed;
 }
 
 /* Looks at a few sales a call and lets go of a few orders under each lock: nobody waits for it. */
@@ -193,12 +197,11 @@ void gate_housekeep(struct gate *gate, uint64_t seq_filed)
         pthread_mutex_lock(&gate->lock);
         if (gate->sale_next >= gate->sale_count) gate->sale_next = 0;
         uint32_t turn = gate->sale_next;
-        uint64_t sale_id = turn < gate->sale_count ? gate->sale_ids[turn] : 0;
-        if (sale_id == 0 || !sale_may_go(gate, sale_id, seq_filed, now_ms)) {
+        if (turn >= gate->sale_count || !sale_may_go(gate, turn, seq_filed, now_ms)) {
             gate->sale_next++;
             looked++;
-        } else if (engine_forget(gate->engine, sale_id, ORDERS_A_LOCK, now_ms)) {
-            gate->sale_ids[turn] = gate->sale_ids[--gate->sale_count];
+        } else if (engine_forget(gate->engine, gate->sales[turn].id, ORDERS_A_LOCK, now_ms)) {
+            gate->sales[turn] = gate->sales[--gate->sale_count];
         }
         pthread_mutex_unlock(&gate->lock);
     }

@@ -20,15 +20,19 @@ struct gate {
     _Atomic uint32_t lane_count;
     _Atomic bool poison_told;
 
-    /* Ids of the sales in memory, for housekeeping; under the lock. */
-    uint64_t sale_ids[SALES_OPEN_MAX];
+    /* The sales in memory, for housekeeping; under the lock. */
+    struct {
+        uint64_t id;
+        uint64_t over_seq; /* the last decision when it was first seen to be over; 0 while it is not */
+    } sales[SALES_OPEN_MAX];
     uint32_t sale_count;
     uint32_t sale_next; /* whose turn it is */
 };
 
 struct gate_lane {
     struct gate *gate;
-    void (*wake)(void *arg);
+    pthread_mutex_t wake_lock; /* so that whoever closes the lane knows that no wake is under way */
+    void (*wake)(void *arg);   /* NULL once closed */
     void *arg;
     struct gate_ticket *first, *last;
     _Atomic bool resting; /* wants to be woken when the durable mark moves */

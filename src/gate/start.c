@@ -69,7 +69,7 @@ static bool check_stock(void *arg, const struct sale *sale)
     struct identity_check *check = arg;
     struct gate *gate = check->gate;
     const struct sale_counts *c = &sale->counts;
-    gate->sale_ids[gate->sale_count++] = sale->id;
+    gate->sales[gate->sale_count++].id = sale->id;
     if (sale_counts_add_up(c)) return true;
     snprintf(check->damage->file, sizeof check->damage->file, "ledger.db");
     snprintf(check->damage->reason, sizeof check->damage->reason,
@@ -140,7 +140,10 @@ void gate_close(struct gate *gate)
 {
     if (gate == NULL) return;
     if (gate->journal != NULL) journal_close(gate->journal);
-    for (uint32_t i = 0; i < atomic_load(&gate->lane_count); i++) free(gate->lanes[i]);
+    for (uint32_t i = 0; i < atomic_load(&gate->lane_count); i++) {
+        pthread_mutex_destroy(&gate->lanes[i]->wake_lock);
+        free(gate->lanes[i]);
+    }
     if (gate->engine != NULL) engine_close(gate->engine);
     pthread_mutex_destroy(&gate->lock);
     free(gate);

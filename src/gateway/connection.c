@@ -12,6 +12,7 @@
 struct pending_write {
     uv_write_t request; /* first */
     struct connection *connection;
+    size_t len;
     char data[];
 };
 
@@ -73,7 +74,7 @@ void connection_close(struct connection *c)
 static void connection_linger(struct connection *c)
 {
     uv_os_fd_t fd;
-    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
+    if (c->ended || uv_fileno((uv_handle_t *)&c->tcp, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
         connection_close(c);
         return;
     }
@@ -86,16 +87,18 @@ static void connection_continue(struct connection *c);
 
 static void on_written(uv_write_t *write, int status)
 {
-    struct connection *c = ((struct pending_write *)write)->connection;
-    free(write);
+    struct pending_write *pending = (struct pending_write *)write;
+    struct connection *c = pending->connection;
+    c->reactor->output_bytes -= pending->len;
+    free(pending);
     c->writes--;
     if (c->state == CONNECTION_CLOSING) return;
     if (status != 0) {
         connection_close(c);
         return;
     }
-    if (c->writes > 0 || c->state != CONNECTION_WRITING) return;
-    connection_enter(c, CONNECTION_IDLE);
+    if (c->writes > 0 || c->state == CONNECTION_LINGERING) return;
+    if (c->state == CONNECTION_WRITING) connection_enter(c, CONNECTION_IDLE);
     connection_continue(c);
 }
 
@@ -113,12 +116,16 @@ static void connection_write(struct connection *c, const char *data, size_t len)
         if (wrote > 0) done = (size_t)wrote;
     }
     if (done == len) return;
-    struct pending_write *pending = malloc(sizeof *pending + len - done);
+    struct reactor *reactor = c->reactor;
+    bool fits = reactor->output_bytes + len - done <= REACTOR_OUTPUT_BYTES_MAX;
+    struct pending_write *pending = fits ? malloc(sizeof *pending + len - done) : NULL;
     if (pending == NULL) {
         connection_close(c);
         return;
     }
     pending->connection = c;
+    pending->len = len - done;
+    reactor->output_bytes += pending->len;
     memcpy(pending->data, data + done, len - done);
     uv_buf_t rest = uv_buf_init(pending->data, (unsigned)(len - done));
     c->writes++;
@@ -189,11 +196,20 @@ static bool input_append(struct connection *c, const char *data, size_t len)
     return true;
 }
 
-static void connection_refuse(struct connection *c, enum problem problem)
+void connection_refuse(struct connection *c, enum problem problem)
 {
     connection_make_room(c, 1024);
     if (c->state != CONNECTION_CLOSING) reply_refusal(c->reactor, problem);
     c->close_after = true;
+}
+
+/* Empty lines before a request are skipped, as a courtesy to old clients (RFC 9112, 2.2). False: there is nothing after
+ * them, or half of one. */
+static bool empty_lines_skip(const struct connection *c, const char *data, size_t len, size_t *at)
+{
+    if (c->parser.head_scanned > 0) return true;
+    while (len - *at >= 2 && data[*at] == '\r' && data[*at + 1] == '\n') *at += 2;
+    return *at < len && (len - *at > 1 || data[*at] != '\r');
 }
 
 /* Serves whole messages at data until one has to wait; the number of bytes that are done with. */
@@ -203,16 +219,19 @@ static size_t connection_serve(struct connection *c, char *data, size_t len)
     c->serving = true;
     while (at < len && c->request == NULL && !c->close_after && c->writes == 0 && c->state != CONNECTION_CLOSING) {
         struct http_request http;
+        if (!empty_lines_skip(c, data, len, &at)) break;
         enum http_progress progress = http_parse(&c->parser, data + at, len - at, &http);
         if (progress == HTTP_COMPLETE) {
             at += c->parser.used;
             c->parser = (struct http_parser){ 0 };
+            c->served = true;
             request_begin(c, &http);
             continue;
         }
         if (progress == HTTP_BAD) connection_refuse(c, c->parser.problem);
         if (progress == HTTP_NEEDS_CONTINUE) {
             static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+            connection_make_room(c, sizeof go_on);
             memcpy(c->reactor->out + c->reactor->out_len, go_on, sizeof go_on - 1);
             c->reactor->out_len += sizeof go_on - 1;
         }
@@ -227,6 +246,9 @@ static void connection_settle(struct connection *c)
 {
     connection_flush(c);
     if (c->state == CONNECTION_CLOSING) return;
+    bool served = c->served;
+    c->served = false;
+    if (c->ended && c->request == NULL) c->close_after = true; /* what is left is half a message */
     if (c->writes > 0) {
         if (c->state != CONNECTION_WRITING) connection_enter(c, CONNECTION_WRITING);
     } else if (c->request != NULL) {
@@ -245,7 +267,7 @@ static void connection_settle(struct connection *c)
         connection_enter(c, CONNECTION_IDLE);
     } else {
         enum connection_state waits = c->parser.head_done ? CONNECTION_BODY : CONNECTION_HEAD;
-        if (c->state != waits) connection_enter(c, waits);
+        if (served || c->state != waits) connection_enter(c, waits);
     }
 }
 
@@ -331,8 +353,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
     struct connection *c = stream->data;
     if (got == UV_EOF && (c->request != NULL || c->writes > 0)) {
-        c->close_after = true; /* it may still read: the answer under way is sent */
-        c->ended = true;
+        c->ended = true; /* it may still read: what it has asked is answered */
         uv_read_stop(stream);
     } else if (got < 0) {
         connection_close(c);
@@ -373,7 +394,11 @@ static void connection_turn_away(struct connection *c)
 void connection_accept(struct reactor *reactor)
 {
     struct connection *c = calloc(1, sizeof *c);
-    if (c == NULL) return; /* the peer stays in the backlog */
+    if (c == NULL) {
+        /* libuv stops listening on a socket whose peer is not taken. What was said is on disk: better to start anew. */
+        log_error("gateway", "out of memory: stopping");
+        abort();
+    }
     c->reactor = reactor;
     c->tcp.data = c;
     if (uv_tcp_init(&reactor->loop, &c->tcp) != 0) {
@@ -390,8 +415,9 @@ void connection_accept(struct reactor *reactor)
     list->last = c;
     c->since_ms = uv_now(&reactor->loop);
 
+    SSL_CTX *tls = reactor->server->tls;
     if (uv_accept((uv_stream_t *)&reactor->listener, (uv_stream_t *)&c->tcp) != 0 ||
-        (reactor->server->tls != NULL && tls_open(&c->tls, reactor->server->tls) != FAULT_NONE) ||
+        (tls != NULL && tls_open(&c->tls, tls) != FAULT_NONE) ||
         uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0) {
         connection_close(c);
     } else if (others >= reactor->server->options.connections_max) {

@@ -58,7 +58,7 @@ static void grab_past(struct request *request)
 {
     struct query *query = &request->query;
     query->id = request->id;
-    query->seq_wait = journal_seq_durable(gate_journal(request_rooms(request)->gate));
+    query->seq_wait = 0; /* what memory let go of has been filed */
     memcpy(query->buyer, request->who.name.data, request->who.name.len);
     query->buyer[request->who.name.len] = '\0';
     memcpy(query->key, request->key, sizeof query->key);
@@ -69,26 +69,17 @@ static void grab_done(struct gate_ticket *ticket)
 {
     struct request *request = REQUEST_OF(ticket, ticket);
     enum verdict verdict = ticket->verdict;
-    if (verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id))
-        verdict = VERDICT_CLOSED;
+    bool past = verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id);
+    if (past) verdict = VERDICT_CLOSED;
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
-    switch (verdict) {
-    case VERDICT_WON:
-    case VERDICT_REPEATED:
+    if (verdict == VERDICT_WON || verdict == VERDICT_REPEATED) {
         grab_won(request, &ticket->grab.order);
-        break;
-    case VERDICT_ALREADY_WON:
+    } else if (verdict == VERDICT_ALREADY_WON) {
         grab_already(request, &ticket->grab.order);
-        break;
-    case VERDICT_CLOSED:
-        if (request->key[0] != '\0') {
-            grab_past(request);
-            break;
-        }
-        /* fall through */
-    default:
+    } else if (past && request->key[0] != '\0') {
+        grab_past(request);
+    } else {
         reply_verdict(request, verdict);
-        break;
     }
 }
 

@@ -36,7 +36,7 @@ static bool address_parse(const char *text, struct sockaddr_storage *out, sockle
     v4->sin_family = AF_INET;
     v4->sin_port = htons((uint16_t)port);
     *len = sizeof *v4;
-    return inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &v4->sin_addr) == 1;
+    return inet_pton(AF_INET, host, &v4->sin_addr) == 1;
 }
 
 static void address_print(const struct sockaddr_storage *address, char out[80])

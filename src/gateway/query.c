@@ -18,10 +18,10 @@ static void reader_close(void *tools)
     ledger_close(tools);
 }
 
-enum fault queries_open(struct crew **out, const char *ledger_path, uint32_t threads)
+enum fault queries_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads)
 {
     const struct crew_options options = {
-        .name = "query",
+        .name = name,
         .threads = threads,
         .queue_max = 1024,
         .wait_ms_max = 2 * QUERY_WAIT_MS_MAX,
@@ -37,7 +37,12 @@ void query_work(struct crew_job *job, void *tools)
 {
     struct query *query = (struct query *)job;
     query->fault = FAULT_NONE;
-    if (query->seq_wait != 0) query->fault = clerk_wait(query->rooms->clerk, query->seq_wait, QUERY_WAIT_MS_MAX);
+    if (query->seq_wait != 0) {
+        struct clerk_status clerk;
+        clerk_status(query->rooms->clerk, &clerk);
+        uint32_t wait_ms = clerk.failing || clerk.stopped ? 0 : QUERY_WAIT_MS_MAX; /* no use in waiting for one who cannot */
+        query->fault = clerk_wait(query->rooms->clerk, query->seq_wait, wait_ms);
+    }
     if (query->fault == FAULT_NONE) query->run(query, tools);
 }
 

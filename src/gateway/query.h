@@ -33,7 +33,8 @@ struct query {
     uint64_t list_last;
 };
 
-enum fault queries_open(struct crew **out, const char *ledger_path, uint32_t threads) MUST_USE;
+/* A crew of readers of the ledger. */
+enum fault queries_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads) MUST_USE;
 /* The job's work: waits for the clerk where asked, then runs. */
 void query_work(struct crew_job *job, void *tools);
 /* {"items":[ … and ],"next":…}: between them the visitor renders. */

@@ -67,6 +67,11 @@ static void on_tick(uv_timer_t *handle)
     if (!reactor->draining) return;
     connections_close_idle(reactor);
     bool late = uv_now(&reactor->loop) >= reactor->drain_until_ms;
+    if (late) {
+        people_stop(reactor->server->rooms.people);
+        crew_stop(reactor->server->rooms.lists);
+        crew_stop(reactor->server->rooms.lookups);
+    }
     for (enum connection_state state = 0; late && state < CONNECTION_CLOSING; state++) {
         if (state == CONNECTION_BUSY) continue; /* answered within the bounds of gate, queries and passwords */
         while (reactor->lists[state].first != NULL) connection_close(reactor->lists[state].first);

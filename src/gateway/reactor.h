@@ -12,6 +12,8 @@ struct request;
 
 /* Bytes that partial messages of one reactor may take together; beyond it their senders get 503 (P9). */
 #define REACTOR_INPUT_BYTES_MAX (256u << 20)
+/* Bytes of answers that peers have not taken yet; beyond it a peer that does not read is cut off (P9). */
+#define REACTOR_OUTPUT_BYTES_MAX (256u << 20)
 #define REACTOR_READ_BYTES (64u << 10)
 #define REACTOR_OUT_BYTES (256u << 10)
 #define REACTOR_BODY_BYTES (128u << 10)
@@ -40,7 +42,7 @@ struct reactor {
     uint32_t connections;
     struct request *requests_free;
     uint32_t requests; /* under way, also those whose connection is gone */
-    size_t input_bytes;
+    size_t input_bytes, output_bytes;
 
     size_t out_len;
     char read[REACTOR_READ_BYTES];

@@ -120,8 +120,7 @@ void request_begin(struct connection *connection, const struct http_request *htt
 {
     struct request *request = request_acquire(connection);
     if (request == NULL) {
-        reply_refusal(connection->reactor, PROBLEM_BUSY);
-        connection->close_after = true;
+        connection_refuse(connection, PROBLEM_BUSY);
         return;
     }
     request->http = *http;
@@ -140,5 +139,6 @@ void request_query(struct request *request, void (*run)(struct query *query, str
     query->found = false;
     query->list = NULL;
     query->job = (struct crew_job){ .work = query_work, .done = done, .mailbox = request->reactor->mailbox };
-    if (!crew_ask(query->rooms->queries, &query->job)) reply_problem(request, PROBLEM_BUSY, NULL);
+    struct crew *crew = query->seq_wait != 0 ? query->rooms->lists : query->rooms->lookups;
+    if (!crew_ask(crew, &query->job)) reply_problem(request, PROBLEM_BUSY, NULL);
 }

@@ -59,9 +59,13 @@ enum fault server_open(struct server **out, const struct server_options *options
     server->options = *options;
     server->rooms = *rooms;
     enum fault fault = connections_plan(server);
+    SSL_CTX *tls = NULL;
     if (fault == FAULT_NONE && options->tls_cert[0] != '\0')
-        fault = tls_context_open(&server->tls, options->tls_cert, options->tls_key);
-    if (fault == FAULT_NONE) fault = queries_open(&server->rooms.queries, options->ledger_path, options->query_threads);
+        fault = tls_context_open(&tls, options->tls_cert, options->tls_key);
+    atomic_init(&server->tls, tls);
+    if (fault == FAULT_NONE)
+        fault = queries_open(&server->rooms.lists, "list", options->ledger_path, options->query_threads);
+    if (fault == FAULT_NONE) fault = queries_open(&server->rooms.lookups, "lookup", options->ledger_path, 1);
     if (fault == FAULT_NONE) fault = server_listen(server);
     if (fault != FAULT_NONE) {
         server_close(server);
@@ -84,6 +88,16 @@ enum fault server_start(struct server *server)
     return FAULT_NONE;
 }
 
+/* Connections hold a reference of their own. The context before stays for one more reload, which no accept outlasts. */
+void server_reload_tls(struct server *server)
+{
+    SSL_CTX *fresh;
+    if (server->tls == NULL || tls_context_open(&fresh, server->options.tls_cert, server->options.tls_key) != FAULT_NONE)
+        return;
+    if (server->tls_before != NULL) tls_context_close(server->tls_before);
+    server->tls_before = atomic_exchange(&server->tls, fresh);
+}
+
 void server_drain(struct server *server)
 {
     atomic_store(&server->draining, true);
@@ -93,8 +107,10 @@ void server_drain(struct server *server)
 
 void server_close(struct server *server)
 {
-    if (server->rooms.queries != NULL) crew_close(server->rooms.queries);
+    if (server->rooms.lists != NULL) crew_close(server->rooms.lists);
+    if (server->rooms.lookups != NULL) crew_close(server->rooms.lookups);
     for (uint32_t i = 0; i < server->reactor_count; i++) reactor_close(server->reactors[i]);
+    if (server->tls_before != NULL) tls_context_close(server->tls_before);
     if (server->tls != NULL) tls_context_close(server->tls);
     free(server);
 }

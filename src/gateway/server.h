@@ -21,7 +21,8 @@ struct rooms {
     struct gate *gate;
     struct people *people;
     struct clerk *clerk;
-    struct crew *queries; /* the gateway's own: SQL reads */
+    struct crew *lists;   /* the gateway's own: pages of the ledger, which may wait for the clerk */
+    struct crew *lookups; /* the gateway's own: single rows, which never wait */
 };
 
 struct server_options {
@@ -39,8 +40,9 @@ struct server {
     struct rooms rooms;
     struct reactor *reactors[REACTORS_MAX];
     uint32_t reactor_count;
-    SSL_CTX *tls;     /* NULL: no TLS */
-    char address[80]; /* HOST:PORT as bound */
+    _Atomic(SSL_CTX *) tls; /* NULL: no TLS */
+    SSL_CTX *tls_before;    /* of the last reload: a reactor may still be taking it up */
+    char address[80];       /* HOST:PORT as bound */
     _Atomic bool draining;
     _Atomic uint32_t connections;
     uint32_t refusals_max; /* connections beyond connections_max that hear why */
@@ -48,6 +50,8 @@ struct server {
 
 enum fault server_open(struct server **out, const struct server_options *options, const struct rooms *rooms) MUST_USE;
 enum fault server_start(struct server *server) MUST_USE;
+/* Reads certificate and key again, for new connections; what is wrong with them is logged and changes nothing. */
+void server_reload_tls(struct server *server);
 /* Stops accepting, answers what is under way, at most drain_ms_max long; joins the reactors. */
 void server_drain(struct server *server);
 void server_close(struct server *server);

@@ -30,11 +30,8 @@ static const struct json_field user_fields[] = {
 static bool people_refused(struct request *request, enum people_result result)
 {
     static const enum problem problems[] = {
-        [PEOPLE_OK] = PROBLEM_NONE,
-        [PEOPLE_TAKEN] = PROBLEM_USERNAME_TAKEN,
-        [PEOPLE_BAD_LOGIN] = PROBLEM_BAD_LOGIN,
-        [PEOPLE_BUSY] = PROBLEM_BUSY,
-        [PEOPLE_FAILED] = PROBLEM_FAILED,
+        [PEOPLE_OK] = PROBLEM_NONE,   [PEOPLE_TAKEN] = PROBLEM_USERNAME_TAKEN, [PEOPLE_BAD_LOGIN] = PROBLEM_BAD_LOGIN,
+        [PEOPLE_BUSY] = PROBLEM_BUSY, [PEOPLE_FAILED] = PROBLEM_FAILED,
     };
     if (problems[result] == PROBLEM_NONE) return false;
     reply_problem(request, problems[result], NULL);

@@ -27,7 +27,18 @@ enum fault ledger_fault(struct ledger *ledger, int rc, const char *doing)
     log_error("ledger", "%s: %s failed: %s (%s, %d)", ledger->path, doing, sqlite3_errmsg(ledger->db), sqlite3_errstr(rc),
               rc);
     int primary = rc & 0xff;
-    return primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB ? FAULT_DAMAGE : FAULT_LEDGER;
+    switch (primary) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return FAULT_DAMAGE;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return FAULT_TIMEOUT;
+    case SQLITE_FULL:
+        return FAULT_SPACE;
+    default:
+        return FAULT_LEDGER;
+    }
 }
 
 enum fault ledger_run(struct ledger *ledger, const char *sql)
@@ -71,8 +82,9 @@ void ledger_queue_yield(void)
 /* SQLite's own busy handler sleeps up to 100 ms between two tries: much longer than the gap the clerk leaves. */
 static int on_busy(void *arg, int tries)
 {
-    const struct ledger *ledger = arg;
-    if ((uint64_t)tries * LOCK_POLL_US >= (uint64_t)ledger->patience_ms * 1000) return 0;
+    struct ledger *ledger = arg;
+    if (tries == 0) ledger->busy_since_ms = mono_ms();
+    if (mono_ms() - ledger->busy_since_ms >= ledger->patience_ms) return 0;
     lock_pause();
     return 1;
 }

@@ -64,6 +64,7 @@ struct ledger {
     sqlite3_stmt *statements[STATEMENT_COUNT];
     char *path;
     uint32_t patience_ms;
+    uint64_t busy_since_ms; /* monotonic, of the wait under way */
     /* Filing: the last decision filed in this transaction, and the sums per sale, each at its id modulo TALLIES. */
     bool filing;
     uint64_t seq;
@@ -71,7 +72,8 @@ struct ledger {
 };
 
 /* Says in the log what failed and what SQLite calls it, and which fault that is: FAULT_DAMAGE for a malformed file,
- * FAULT_LEDGER for all else. Also called for a step of a statement that is still open. */
+ * FAULT_TIMEOUT for one that others lock, FAULT_SPACE for a full disk, FAULT_LEDGER for all else. Also called for a step of
+ * a statement that is still open. */
 enum fault ledger_fault(struct ledger *ledger, int rc, const char *doing) MUST_USE;
 enum fault ledger_run(struct ledger *ledger, const char *sql) MUST_USE; /* SQL without parameters */
 void ledger_undo(struct ledger *ledger);                                /* rolls back if a transaction is open */

@@ -28,7 +28,8 @@ struct checker {
 struct people {
     struct jwt_ring *ring;
     struct revoked revoked;
-    struct crew *crew;
+    struct crew *crew;       /* passwords */
+    struct crew *logouts;    /* never behind a password: a token stops working at once */
     const char *ledger_path; /* while workers start */
     uint32_t token_ttl_s;
     char dummy_hash[PASSWORD_HASH_BYTES]; /* what the password of an unknown user is compared with */
@@ -97,8 +98,8 @@ static enum fault revocations_load(struct people *people, const char *ledger_pat
 static enum fault crew_start(struct people *people, const struct people_options *options)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const struct crew_options crew = {
-        .name = "people",
+    struct crew_options crew = {
+        .name = "password",
         .threads = options->threads > 0 ? options->threads : (uint32_t)(cores + 1) / 2,
         .queue_max = QUEUE_MAX,
         .wait_ms_max = QUEUE_WAIT_MS_MAX,
@@ -109,6 +110,9 @@ static enum fault crew_start(struct people *people, const struct people_options 
     };
     people->ledger_path = options->ledger_path;
     enum fault fault = crew_open(&people->crew, &crew);
+    crew.name = "logout";
+    crew.threads = 1;
+    if (fault == FAULT_NONE) fault = crew_open(&people->logouts, &crew);
     people->ledger_path = NULL;
     return fault;
 }
@@ -144,6 +148,7 @@ void people_close(struct people *people)
 {
     if (people == NULL) return;
     if (people->crew != NULL) crew_close(people->crew);
+    if (people->logouts != NULL) crew_close(people->logouts);
     while (people->checkers != NULL) {
         struct checker *checker = people->checkers;
         people->checkers = checker->next;
@@ -212,7 +217,19 @@ enum token_check people_check(struct people *people, struct slice token, uint64_
     return TOKEN_GOOD;
 }
 
+void people_stop(struct people *people)
+{
+    crew_stop(people->crew);
+    crew_stop(people->logouts);
+}
+
 /* A worker's side of the requests. */
+
+/* A ledger that is locked or full may work again in a moment; any other failure is ours to look at. */
+static enum people_result failure(enum fault fault)
+{
+    return fault == FAULT_TIMEOUT || fault == FAULT_SPACE ? PEOPLE_BUSY : PEOPLE_FAILED;
+}
 
 static enum people_result user_make(struct ledger *ledger, const char *username, const char *password, enum role role)
 {
@@ -222,7 +239,8 @@ static enum people_result user_make(struct ledger *ledger, const char *username,
     memcpy(user.username, username, len + 1);
     if (!password_hash(password, user.password_hash)) return PEOPLE_FAILED;
     bool taken;
-    if (ledger_user_add(ledger, &user, wall_ms(), &taken) != FAULT_NONE) return PEOPLE_FAILED;
+    enum fault fault = ledger_user_add(ledger, &user, wall_ms(), &taken);
+    if (fault != FAULT_NONE) return failure(fault);
     return taken ? PEOPLE_TAKEN : PEOPLE_OK;
 }
 
@@ -259,8 +277,9 @@ static void login_work(struct crew_job *job, void *tools)
     struct desk *desk = tools;
     struct ledger_user user;
     bool found;
-    if (ledger_user(desk->ledger, slice_of(request->username), &user, &found) != FAULT_NONE) {
-        request->result = PEOPLE_FAILED;
+    enum fault fault = ledger_user(desk->ledger, slice_of(request->username), &user, &found);
+    if (fault != FAULT_NONE) {
+        request->result = failure(fault);
         return;
     }
     /* An unknown user costs as much as a known one: the time of the answer does not tell who is a user. */
@@ -276,17 +295,18 @@ static void logout_work(struct crew_job *job, void *tools)
     struct revoked *revoked = &request->people->revoked;
     uint64_t now_ms = wall_ms();
     if (revoked_purge(revoked, now_ms, mono_ms())) {
-        enum fault fault = ledger_forget_revoked(desk->ledger, forgettable_ms(now_ms));
-        if (fault != FAULT_NONE) log_warn("people", "expired logouts stay in the ledger until the next time");
+        if (ledger_forget_revoked(desk->ledger, forgettable_ms(now_ms)) != FAULT_NONE)
+            log_warn("people", "expired logouts stay in the ledger until the next time");
     }
     if (!revoked_reserve(revoked, now_ms, mono_ms())) {
         request->result = PEOPLE_BUSY;
         return;
     }
     /* On disk before in memory before said: a logout that was answered holds after any crash. */
-    if (ledger_revoke(desk->ledger, request->token_id, request->expires_ms) != FAULT_NONE) {
+    enum fault fault = ledger_revoke(desk->ledger, request->token_id, request->expires_ms);
+    if (fault != FAULT_NONE) {
         revoked_unreserve(revoked);
-        request->result = PEOPLE_FAILED;
+        request->result = failure(fault);
         return;
     }
     revoked_put(revoked, request->token_id, request->expires_ms);
@@ -301,13 +321,13 @@ static void request_done(struct crew_job *job)
     request->done(request);
 }
 
-static void request_ask(struct people_request *request, struct crew_mailbox *mailbox,
+static void request_ask(struct people_request *request, struct crew *crew, struct crew_mailbox *mailbox,
                         void (*work)(struct crew_job *job, void *tools))
 {
     assert(request->people != NULL && request->done != NULL);
     request->job = (struct crew_job){ .work = work, .done = request_done, .mailbox = mailbox };
     request->token[0] = '\0';
-    if (crew_ask(request->people->crew, &request->job)) return;
+    if (crew_ask(crew, &request->job)) return;
     request->result = PEOPLE_BUSY;
     request_done(&request->job);
 }
@@ -317,18 +337,18 @@ void people_register(struct people_request *request, struct crew_mailbox *mailbo
     assert(people_username_objection(slice_of(request->username)) == NULL);
     assert(people_password_objection(slice_of(request->password)) == NULL);
     assert(request->role == ROLE_CUSTOMER || request->role == ROLE_SELLER);
-    request_ask(request, mailbox, register_work);
+    request_ask(request, request->people->crew, mailbox, register_work);
 }
 
 void people_login(struct people_request *request, struct crew_mailbox *mailbox)
 {
-    request_ask(request, mailbox, login_work);
+    request_ask(request, request->people->crew, mailbox, login_work);
 }
 
 void people_logout(struct people_request *request, struct crew_mailbox *mailbox)
 {
     assert(request->token_id != 0);
-    request_ask(request, mailbox, logout_work);
+    request_ask(request, request->people->logouts, mailbox, logout_work);
 }
 
 enum fault people_admin_create(const char *ledger_path, const char *username, const char *password,
@@ -346,5 +366,5 @@ enum fault people_admin_create(const char *ledger_path, const char *username, co
     if (fault != FAULT_NONE) return fault;
     *result = user_make(ledger, username, password, ROLE_ADMIN);
     ledger_close(ledger);
-    return *result == PEOPLE_FAILED ? FAULT_LEDGER : FAULT_NONE;
+    return *result == PEOPLE_FAILED || *result == PEOPLE_BUSY ? FAULT_LEDGER : FAULT_NONE;
 }

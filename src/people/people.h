@@ -25,6 +25,8 @@ struct people_options {
 };
 
 enum fault people_open(struct people **out, const struct people_options *options) MUST_USE;
+/* Takes no more requests; those that wait are answered BUSY. Any thread, any number of times. */
+void people_stop(struct people *people);
 void people_close(struct people *people);
 
 struct identity {
@@ -50,7 +52,6 @@ struct people_request {
     char password[PASSWORD_CHARS_MAX * 4 + 1]; /* wiped when done */
     enum role role;                            /* register: in; login: out */
     uint64_t token_id, expires_ms;             /* logout: in; login: out */
-    uint64_t asked_ms;                         /* the asker's own */
     enum people_result result;
     char token[TOKEN_BYTES_MAX]; /* login: out, ended by NUL */
 };

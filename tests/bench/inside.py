@@ -98,18 +98,20 @@ def restart(bench):
     figures = [table.Figure("gate and journal without a wire", orders / fill_s, "wins/s"),
                table.Figure("journal a win", journal_bytes(data) / orders, "bytes")]
     bench.say("restart from the journal")
-    figures.append(restart_figure("the journal alone", restart_s(bench, data) * 1e6 / orders))
+    figures.append(restart_figure(bench, "the journal alone", restart_s(bench, data) * 1e6 / orders))
     bench.say("clerk")
     decisions, file_s = map(float, servers.run([bench.program("fill"), "file", data], FILL_S_MAX).split())
     figures.append(table.Figure("clerk drain", decisions / file_s, "orders/s"))
     bench.say("restart from the ledger")
-    figures.append(restart_figure("the ledger", restart_s(bench, data) * 1e6 / orders))
+    figures.append(restart_figure(bench, "the ledger", restart_s(bench, data) * 1e6 / orders))
     shutil.rmtree(data)
     return figures
 
 
-def restart_figure(source, seconds):
-    return table.Figure(f"restart from {source}, a million orders", seconds, "s", "<= 2", seconds <= 2)
+def restart_figure(bench, source, seconds):
+    """A quick run scales up from few orders and with them what a start costs anyhow, so it is not held to the aim."""
+    aim = "" if bench.quick else "<= 2"
+    return table.Figure(f"restart from {source}, a million orders", seconds, "s", aim, bench.quick or seconds <= 2)
 
 
 def idle(bench):

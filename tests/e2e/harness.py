@@ -5,6 +5,7 @@ file that is shown when something fails, and a report of a sanitizer in that fil
 
 import base64
 import contextlib
+import ctypes
 import dataclasses
 import hashlib
 import hmac
@@ -26,6 +27,8 @@ from wire import Answer, Client, Closed, answer_take, answers_in, crowd, problem
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("STAMPEDE_BINARY") or str(ROOT / "build" / "stampede")
+PRCTL = ctypes.CDLL(None).prctl
+PR_SET_PDEATHSIG = 1
 READY_S_MAX = 60
 STOP_S_MAX = 60
 REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "Assertion `")
@@ -33,6 +36,12 @@ REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", 
 
 class ServerDied(AssertionError):
     """The server ended before it was ready; the message has its exit code and its log."""
+
+
+def end_with_parent():
+    """In the new process: no server outlives the tests, also when these are killed. It goes by the thread that started it, so servers are
+    started on threads that live on."""
+    PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def environment(extra=None):
@@ -91,7 +100,8 @@ class Server:
         try:
             with open(self.log_path, "ab") as log:
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                                env=environment(env or self.env), start_new_session=True)
+                                                env=environment(env or self.env), start_new_session=True,
+                                                preexec_fn=end_with_parent)
         except OSError:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
