@@ -132,6 +132,11 @@ static uint32_t chain_find(const struct index *index, uint32_t cell, uint32_t ha
     return cell;
 }
 
+void index_prefetch(const struct index *index, uint32_t hash)
+{
+    __builtin_prefetch(head_of(index, hash), 1);
+}
+
 uint32_t index_first(const struct index *index, uint32_t hash)
 {
     return chain_find(index, *head_of(index, hash), hash);

@@ -23,6 +23,7 @@ void index_remove(struct index *index, uint32_t cell);
 void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /* equal hashes */
 /* Every entry of just this hash, newest first (a replacement stands where the old one stood): compare, then ask for the
  * next; 0 ends. */
+void index_prefetch(const struct index *index, uint32_t hash); /* its bucket will be asked for soon */
 uint32_t index_first(const struct index *index, uint32_t hash);
 uint32_t index_next(const struct index *index, uint32_t cell);
 

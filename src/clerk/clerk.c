@@ -26,15 +26,13 @@
 #define BACKOFF_MS_MAX 5000
 #define IDLE_MS_MAX 20
 #define AWAITED_MS 1
-#define HOUSEKEEP_MS 1000
 /* The clerk tries again by itself, so it need not wait long for a locked ledger before it says that it is failing. */
 #define PATIENCE_MS 500
-#define CLERK_NICE 5
+#define CLERK_NICE 10
 
 struct clerk {
     char *ledger_path, *journal_folder;
     uint32_t pause_ms;
-    struct gate *gate;
     const struct journal *journal;
     pthread_t thread;
 
@@ -51,7 +49,6 @@ struct clerk {
     /* The thread's own. */
     struct ledger *ledger;
     struct journal_scan *scan;
-    uint64_t housekept_ms;
     uint32_t backoff_ms;
     /* Of the transaction under way. */
     struct ledger_point reached;
@@ -266,10 +263,6 @@ static void *clerk_run(void *arg)
             fault_take(clerk, fault);
             if (atomic_load(&clerk->stopped)) break;
         }
-        if (mono_ms() - clerk->housekept_ms >= HOUSEKEEP_MS) {
-            gate_housekeep(clerk->gate, atomic_load(&clerk->seq_filed));
-            clerk->housekept_ms = mono_ms();
-        }
         rest(clerk, atomic_load(&clerk->seq_filed) > before);
     }
     disconnect(clerk);
@@ -301,7 +294,6 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
     struct clerk *clerk = calloc(1, sizeof(*clerk));
     if (clerk == NULL) return FAULT_MEMORY;
     clerk->pause_ms = options->pause_ms;
-    clerk->gate = gate;
     clerk->journal = gate_journal(gate);
     must(pthread_mutex_init(&clerk->lock, NULL));
     condition_init(&clerk->work);

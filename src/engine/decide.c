@@ -87,6 +87,7 @@ enum verdict grab_decide(const struct engine *engine, const struct grab *grab, s
     if (buyer.len == 0) return answer->verdict = VERDICT_BUSY;
 
     struct holder holder = holder_of(&engine->holdings, sale->id, buyer);
+    holdings_expect(&engine->holdings, &holder);
     uint32_t named;
     answer->verdict = grab_judge(engine, grab, sale, &holder, &named);
     if (answer->verdict == VERDICT_REPEATED || answer->verdict == VERDICT_ALREADY_WON)

@@ -59,6 +59,11 @@ struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struc
     };
 }
 
+void holdings_expect(const struct holdings *holdings, const struct holder *holder)
+{
+    index_prefetch(&holdings->by_buyer, (uint32_t)holder->hash);
+}
+
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder)
 {
     return filter_has(&holdings->buyers, (uint32_t)holder->hash);

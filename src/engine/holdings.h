@@ -66,6 +66,9 @@ struct holder {
 };
 struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struct slice buyer); /* any thread */
 
+/* Their bucket lies anywhere in memory: let it come nearer while the rest is judged. */
+void holdings_expect(const struct holdings *holdings, const struct holder *holder);
+
 /* Any thread: false means certainly no order of theirs was there before what the caller has acquired. */
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder);
 

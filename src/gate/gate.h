@@ -109,7 +109,8 @@ struct gate_status {
 void gate_status(struct gate *gate, struct gate_status *out);
 struct journal *gate_journal(struct gate *gate);
 
-/* Called from time to time by the clerk's thread with what the ledger has filed: lets go of sales that are over. */
+/* Called from time to time with what the ledger has filed: lets go of sales that are over. On a thread of full priority: one
+ * that is niced could be put to sleep with the decision lock in its hand. */
 void gate_housekeep(struct gate *gate, uint64_t seq_filed);
 
 #endif

@@ -32,6 +32,7 @@ void gate_lane_close(struct gate_lane *lane)
 static void lane_wait(struct gate_lane *lane, struct gate_ticket *ticket)
 {
     ticket->next = NULL;
+    lane->urgent = true;
     if (lane->last != NULL) {
         lane->last->next = ticket;
     } else {
@@ -75,6 +76,8 @@ void gate_lane_rise(struct gate_lane *lane)
 void gate_lane_rest(struct gate_lane *lane)
 {
     lane_flush(lane);
+    if (lane->urgent) journal_urge(lane->gate->journal);
+    lane->urgent = false;
     while (lane->first != NULL) {
         atomic_store_explicit(&lane->resting, true, memory_order_relaxed);
         atomic_thread_fence(memory_order_seq_cst);

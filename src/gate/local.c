@@ -191,7 +191,7 @@ static bool sale_may_go(struct gate *gate, uint32_t turn, uint64_t seq_filed, ui
 /* Looks at a few sales a call and lets go of a few orders under each lock: nobody waits for it. */
 void gate_housekeep(struct gate *gate, uint64_t seq_filed)
 {
-    enum { SALES_A_CALL = 64, ORDERS_A_LOCK = 64, LOCKS_A_CALL = 16384 };
+    enum { SALES_A_CALL = 64, ORDERS_A_LOCK = 32, LOCKS_A_CALL = 512 };
     uint64_t now_ms = gate_now_ms(gate);
     for (uint32_t looked = 0, locks = 0; looked < SALES_A_CALL && locks < LOCKS_A_CALL; locks++) {
         pthread_mutex_lock(&gate->lock);

@@ -36,6 +36,7 @@ struct gate_lane {
     void *arg;
     struct gate_ticket *first, *last;
     _Atomic bool resting; /* wants to be woken when the durable mark moves */
+    bool urgent;          /* a ticket of this turn waits for a commit */
 };
 
 /* Answers now if seq is durable (0 always is), else when it is. */

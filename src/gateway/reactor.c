@@ -64,6 +64,7 @@ static void on_tick(uv_timer_t *handle)
 {
     struct reactor *reactor = handle->data;
     connections_expire(reactor);
+    if (reactor == reactor->server->reactors[0]) server_housekeep(reactor->server);
     if (!reactor->draining) return;
     connections_close_idle(reactor);
     bool late = uv_now(&reactor->loop) >= reactor->drain_until_ms;

@@ -88,6 +88,13 @@ enum fault server_start(struct server *server)
     return FAULT_NONE;
 }
 
+void server_housekeep(struct server *server)
+{
+    struct clerk_status clerk;
+    clerk_status(server->rooms.clerk, &clerk);
+    gate_housekeep(server->rooms.gate, clerk.seq_filed);
+}
+
 /* Connections hold a reference of their own. The context before stays for one more reload, which no accept outlasts. */
 void server_reload_tls(struct server *server)
 {

@@ -50,6 +50,8 @@ struct server {
 
 enum fault server_open(struct server **out, const struct server_options *options, const struct rooms *rooms) MUST_USE;
 enum fault server_start(struct server *server) MUST_USE;
+/* The first reactor's, at every tick. */
+void server_housekeep(struct server *server);
 /* Reads certificate and key again, for new connections; what is wrong with them is logged and changes nothing. */
 void server_reload_tls(struct server *server);
 /* Stops accepting, answers what is under way, at most drain_ms_max long; joins the reactors. */

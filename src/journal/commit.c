@@ -98,10 +98,18 @@ void journal_append(struct journal *journal, const struct decision *decision, ui
     batch->at_ms = decision->at_ms;
     batch->digest = digest;
     atomic_store_explicit(&journal->seq_appended, decision->seq, memory_order_relaxed);
+}
+
+void journal_urge(struct journal *journal)
+{
+    pthread_mutex_lock(journal->options.lock);
+    const uint64_t seq = atomic_load_explicit(&journal->seq_appended, memory_order_relaxed);
+    atomic_store_explicit(&journal->seq_urged, seq, memory_order_relaxed);
     if (journal->sleeping) {
         journal->sleeping = false;
         pthread_cond_signal(&journal->work);
     }
+    pthread_mutex_unlock(journal->options.lock);
 }
 
 uint64_t journal_seq_durable(const struct journal *journal)
@@ -238,7 +246,7 @@ enum fault journal_commit_open(struct journal *journal)
 
 static bool work_waits(const struct journal *journal)
 {
-    return atomic_load_explicit(&journal->seq_appended, memory_order_relaxed) != journal->seq_taken ||
+    return atomic_load_explicit(&journal->seq_urged, memory_order_relaxed) > journal->seq_taken ||
            atomic_load_explicit(&journal->stop, memory_order_relaxed) ||
            atomic_load_explicit(&journal->prepare_failed, memory_order_relaxed);
 }

@@ -65,6 +65,10 @@ bool journal_has_room(const struct journal *journal);
 /* Under the lock, after journal_has_room(). digest is the engine's after applying the decision. */
 void journal_append(struct journal *journal, const struct decision *decision, uint64_t digest);
 
+/* Any thread, not under the lock: what has been appended is to be committed now. A lane says so at the end of its turn, so
+ * that all that was decided in it shares one sync; a committer woken by the first decision of a turn would take it alone. */
+void journal_urge(struct journal *journal);
+
 uint64_t journal_seq_durable(const struct journal *journal); /* any thread, acquire */
 bool journal_poisoned(const struct journal *journal);        /* any thread */
 const uint8_t *journal_uuid(const struct journal *journal);

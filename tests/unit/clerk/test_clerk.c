@@ -305,26 +305,6 @@ static void a_row_that_differs_stops_the_clerk_for_good(void **state)
     assert_int_equal(number_of(shop, "SELECT max(seq) FROM point"), status.seq_filed);
 }
 
-/* Once a closed sale is filed, memory lets go of it. */
-static void a_filed_and_closed_sale_leaves_memory(void **state)
-{
-    struct shop *shop = *state;
-    uint64_t sale_id = sale_make(shop, "lamp");
-    wins_make(shop, sale_id, 200);
-    struct gate_ticket ticket = { .done = ticket_done };
-    struct asker asker = { .name = SLICE("sam") };
-    gate_switch(shop->lane, &asker, sale_id, DECISION_SALE_CLOSED, &ticket);
-    ticket_wait(shop, &ticket);
-    assert_int_equal(ticket.verdict, VERDICT_DONE);
-    clerk_start(shop, 1);
-    struct sale sale;
-    uint64_t until_ms = mono_ms() + 5000;
-    while (gate_sale(shop->gate, sale_id, &sale) && mono_ms() < until_ms) usleep(10000);
-    assert_false(gate_sale(shop->gate, sale_id, &sale));
-    assert_int_equal(number_of(shop, "SELECT count(*) FROM orders"), 200);
-    assert_int_equal(number_of(shop, "SELECT closed FROM sales"), 1);
-}
-
 struct waiter {
     struct clerk *clerk;
     uint64_t seq;
@@ -401,15 +381,10 @@ static void killed_at_any_moment_files_exactly_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(what_is_durable_is_filed_and_waited_for),
-        CASE(what_is_not_decided_is_waited_for_only_so_long),
-        CASE(nobody_needs_to_wait_or_poke_for_filing_to_happen),
-        CASE(closing_files_what_is_durable_first),
-        CASE(a_locked_ledger_is_retried_until_it_opens),
-        CASE(closing_beside_a_locked_ledger_ends_in_time),
-        CASE(a_row_that_differs_stops_the_clerk_for_good),
-        CASE(a_filed_and_closed_sale_leaves_memory),
-        CASE(many_wait_at_once),
+        CASE(what_is_durable_is_filed_and_waited_for),           CASE(what_is_not_decided_is_waited_for_only_so_long),
+        CASE(nobody_needs_to_wait_or_poke_for_filing_to_happen), CASE(closing_files_what_is_durable_first),
+        CASE(a_locked_ledger_is_retried_until_it_opens),         CASE(closing_beside_a_locked_ledger_ends_in_time),
+        CASE(a_row_that_differs_stops_the_clerk_for_good),       CASE(many_wait_at_once),
         CASE(killed_at_any_moment_files_exactly_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

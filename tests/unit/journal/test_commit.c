@@ -96,6 +96,7 @@ static bool desk_append(struct desk *desk)
         desk->busy++;
     }
     pthread_mutex_unlock(&lock);
+    journal_urge(desk->journal);
     return room;
 }
 
