@@ -205,8 +205,7 @@ static int app_wait(struct app *app, const sigset_t *signals, int argc, char **a
             app->server->options.drain_ms_max = POISON_DRAIN_MS;
             return EXIT_FAILED;
         } else if (number != SIGUSR2) {
-            log_info("main", "stopping: answering what is under way; a second signal stops at once");
-            pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+            log_info("main", "stopping: answering what is under way");
             return EXIT_OK;
         }
     }

@@ -17,6 +17,8 @@
 
 #define QUEUE_MAX 1024
 #define QUEUE_WAIT_MS_MAX 30000
+/* Those behind in the queue wait too while a worker waits for a locked ledger. */
+#define LEDGER_WAIT_MS_MAX 2000
 #define WORKER_NICE 5
 
 /* Contexts of one thread that checks tokens; made at its first check, ended with the room. */
@@ -59,6 +61,7 @@ static void *desk_open(void *arg)
     struct desk *desk = calloc(1, sizeof(*desk));
     if (desk == NULL) return NULL;
     enum fault fault = ledger_open(&desk->ledger, people->ledger_path, LEDGER_WRITER);
+    if (fault == FAULT_NONE) ledger_set_patience(desk->ledger, LEDGER_WAIT_MS_MAX);
     if (fault == FAULT_NONE) fault = jwt_mac_open(&desk->mac, people->ring);
     if (fault == FAULT_NONE) return desk;
     if (desk->ledger != NULL) ledger_close(desk->ledger);
