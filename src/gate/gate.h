@@ -101,6 +101,7 @@ bool gate_sale_admits_anyone(const struct gate *gate, uint64_t sale_id);
 /* VERDICT_DONE with the order once it is durable, or VERDICT_NO_SUCH_ORDER where memory does not have it. */
 void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
 
+uint64_t gate_seq_decided(struct gate *gate);
 struct gate_status {
     uint64_t seq_decided, seq_durable;
     bool poisoned, room;

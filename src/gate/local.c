@@ -159,6 +159,14 @@ void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *t
     lane_answer(lane, ticket, found ? order_no : 0);
 }
 
+uint64_t gate_seq_decided(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    uint64_t seq = engine_seq(gate->engine);
+    pthread_mutex_unlock(&gate->lock);
+    return seq;
+}
+
 void gate_status(struct gate *gate, struct gate_status *out)
 {
     pthread_mutex_lock(&gate->lock);

@@ -77,6 +77,6 @@ void list_ask(struct request *request, void (*run)(struct query *query, struct l
 {
     struct gate *gate = request_rooms(request)->gate;
     request->query.now_ms = gate_now_ms(gate);
-    request->query.seq_wait = journal_seq_durable(gate_journal(gate));
+    request->query.seq_wait = gate_seq_decided(gate);
     request_query(request, run, list_done);
 }

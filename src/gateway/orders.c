@@ -70,10 +70,8 @@ static void order_done(struct gate_ticket *ticket)
 
 void order_get(struct request *request)
 {
-    struct gate_status status;
     struct gate *gate = request_rooms(request)->gate;
-    gate_status(gate, &status);
-    if (request->id == 0 || request->id > status.seq_decided) {
+    if (request->id == 0 || request->id > gate_seq_decided(gate)) {
         reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL); /* a number not given out yet costs no query */
         return;
     }

@@ -51,7 +51,8 @@ bool query_page(struct request *request);
 bool query_choice(struct request *request, const char *name, const char *const *words, int *out);
 /* A query field of text into out, empty if absent. False: has replied. */
 bool query_text(struct request *request, const char *name, char *out, size_t size);
-/* Runs the list once the clerk has passed the durable mark of this moment, so that nobody misses what they just did. */
+/* Runs the list once the clerk has filed all that is decided at this moment: nobody misses what they just did, or what a
+ * sale shown from memory just told them. */
 void list_ask(struct request *request, void (*run)(struct query *query, struct ledger *ledger));
 
 #endif
