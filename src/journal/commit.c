@@ -19,6 +19,7 @@
 /* The next decision often comes within microseconds of the last sync: a short spin is cheaper than sleeping and being woken
  * under the decision lock. Bounded, because a reactor may need this core. */
 #define SPINS_MAX 400
+#define GATHER_US_MAX 100
 #define SPACE_LOOK_MS 1000
 #define PREPARER_NICE 10
 /* Zeros synced at a time, so that a commit never queues behind a whole segment of them. */
@@ -44,7 +45,7 @@ enum fault journal_acquire(struct journal **out, const struct journal_options *o
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&journal->work, NULL);
+    pthread_cond_init(&journal->work, &monotonic);
     pthread_cond_init(&journal->rest, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&journal->rest_lock, NULL);
@@ -270,6 +271,26 @@ static void work_await(struct journal *journal)
     pthread_mutex_unlock(journal->options.lock);
 }
 
+/* A batch much smaller than the one before is the vanguard of a crowd that is still writing: a sync now would make the rest
+ * wait for a second one. They get a moment; someone who is alone never waits, because the batch before was theirs alone too.
+ */
+static void batch_gather(struct journal *journal)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += GATHER_US_MAX * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(journal->options.lock);
+    int late = 0;
+    while (late == 0 && journal->filling->count < journal->writing->count / 2 && !atomic_load(&journal->stop)) {
+        journal->sleeping = true;
+        late = pthread_cond_timedwait(&journal->work, journal->options.lock, &until);
+    }
+    journal->sleeping = false;
+    pthread_mutex_unlock(journal->options.lock);
+}
+
 static void signals_block(void)
 {
     sigset_t all;
@@ -284,6 +305,7 @@ static void *committer_run(void *arg)
     signals_block();
     for (;;) {
         work_await(journal);
+        batch_gather(journal);
         const bool stopping = atomic_load_explicit(&journal->stop, memory_order_acquire);
         if (journal_commit_open(journal) != FAULT_NONE || stopping) return NULL;
     }
