@@ -1,0 +1,305 @@
+#include "guard/logins.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/region.h"
+#include "base/siphash.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAYS 8
+
+/* Something that is remembered for a while and makes wait: an address, a pair of account and address, or that the pair has
+ * logged in. idle_ms in the past is the same as never seen. */
+struct mark {
+    uint64_t key;
+    uint64_t idle_ms; /* when it may be forgotten */
+    uint64_t free_ms; /* until then it waits */
+    uint64_t last_ms; /* of an address: up to when failures have been forgiven */
+    uint64_t count;
+};
+
+/* The tries of an account: when each of them stops to count, in no order. In the past: it does not. */
+struct tries {
+    uint64_t key;
+    uint64_t ends_ms[LOGIN_TRIES_MAX];
+};
+
+struct logins {
+    pthread_mutex_t lock;
+    struct region regions[4];
+    struct mark *pairs, *addresses, *known;
+    struct tries *accounts;
+    uint64_t set_mask;
+    uint8_t secret[16];
+};
+
+_Static_assert(LOGIN_PAIR_WAIT_MS_MAX < LOGIN_PAIR_QUIET_MS, "nobody is forgotten while they wait");
+
+enum fault logins_open(struct logins **out, uint32_t places)
+{
+    assert(places > 0 && places <= UINT32_C(1) << 28);
+    uint64_t sets = 1;
+    while (sets * WAYS < places) sets *= 2;
+
+    struct logins *logins = calloc(1, sizeof(*logins));
+    if (logins == NULL) {
+        log_error("logins", "no memory for the protection of logins");
+        return FAULT_MEMORY;
+    }
+    for (int i = 0; i < 4; i++) {
+        size_t cell = i == 3 ? sizeof(struct tries) : sizeof(struct mark);
+        if (region_open(&logins->regions[i], sets * WAYS * cell) != FAULT_NONE) goto fail;
+    }
+    logins->pairs = (struct mark *)(void *)logins->regions[0].base;
+    logins->addresses = (struct mark *)(void *)logins->regions[1].base;
+    logins->known = (struct mark *)(void *)logins->regions[2].base;
+    logins->accounts = (struct tries *)(void *)logins->regions[3].base;
+    logins->set_mask = sets - 1;
+    random_bytes(logins->secret, sizeof(logins->secret));
+    pthread_mutex_init(&logins->lock, NULL);
+    *out = logins;
+    return FAULT_NONE;
+
+fail:
+    for (int i = 0; i < 4; i++) region_close(&logins->regions[i]);
+    free(logins);
+    return FAULT_MEMORY;
+}
+
+void logins_close(struct logins *logins)
+{
+    if (logins == NULL) return;
+    pthread_mutex_destroy(&logins->lock);
+    for (int i = 0; i < 4; i++) region_close(&logins->regions[i]);
+    free(logins);
+}
+
+/* Who tries, as the tables know them. */
+struct asker {
+    uint64_t account, address, pair;
+    uint64_t now_ms;
+};
+
+static struct asker asker_of(const struct logins *logins, struct slice account, const struct address *address,
+                             uint64_t now_ms)
+{
+    struct address seen = address_rate_key(address);
+    struct asker asker = { .now_ms = now_ms };
+    asker.account = siphash(logins->secret, account.data, account.len);
+    asker.address = siphash(logins->secret, seen.bytes, sizeof(seen.bytes));
+    uint8_t both[sizeof(asker.account) + sizeof(seen.bytes)];
+    memcpy(both, &asker.account, sizeof(asker.account));
+    memcpy(both + sizeof(asker.account), seen.bytes, sizeof(seen.bytes));
+    asker.pair = siphash(logins->secret, both, sizeof(both));
+    return asker;
+}
+
+/* NULL if it is not remembered. */
+static struct mark *mark_find(const struct logins *logins, struct mark *table, uint64_t key, uint64_t now_ms)
+{
+    struct mark *set = &table[(key & logins->set_mask) * WAYS];
+    for (int i = 0; i < WAYS; i++) {
+        if (set[i].key == key && set[i].idle_ms > now_ms) return &set[i];
+    }
+    return NULL;
+}
+
+/* Whether a is to be forgotten rather than b: one that is idle, then one with the smaller count, so that a flood of names
+ * each tried once does not make us forget one tried often; among equals the older. */
+static bool mark_is_less(const struct mark *a, const struct mark *b, uint64_t now_ms)
+{
+    bool a_idle = a->idle_ms <= now_ms, b_idle = b->idle_ms <= now_ms;
+    if (a_idle || b_idle) return a_idle && !b_idle;
+    return a->count != b->count ? a->count < b->count : a->idle_ms < b->idle_ms;
+}
+
+/* The one that is remembered, or else a new one in place of the least. */
+static struct mark *mark_make(const struct logins *logins, struct mark *table, uint64_t key, uint64_t now_ms)
+{
+    struct mark *mark = mark_find(logins, table, key, now_ms);
+    if (mark != NULL) return mark;
+    struct mark *set = &table[(key & logins->set_mask) * WAYS];
+    mark = &set[0];
+    for (int i = 1; i < WAYS; i++) {
+        if (mark_is_less(&set[i], mark, now_ms)) mark = &set[i];
+    }
+    *mark = (struct mark){ .key = key, .last_ms = now_ms };
+    return mark;
+}
+
+static uint64_t mark_wait(const struct mark *mark, uint64_t now_ms)
+{
+    return mark != NULL && mark->free_ms > now_ms ? mark->free_ms - now_ms : 0;
+}
+
+static int tries_live(const struct tries *tries, uint64_t now_ms)
+{
+    int live = 0;
+    for (int i = 0; i < LOGIN_TRIES_MAX; i++) live += tries->ends_ms[i] > now_ms;
+    return live;
+}
+
+static uint64_t tries_last(const struct tries *tries)
+{
+    uint64_t last = 0;
+    for (int i = 0; i < LOGIN_TRIES_MAX; i++) last = tries->ends_ms[i] > last ? tries->ends_ms[i] : last;
+    return last;
+}
+
+static struct tries *tries_find(const struct logins *logins, uint64_t key)
+{
+    struct tries *set = &logins->accounts[(key & logins->set_mask) * WAYS];
+    for (int i = 0; i < WAYS; i++) {
+        if (set[i].key == key) return &set[i];
+    }
+    return NULL;
+}
+
+/* As mark_make(): the account with the fewest tries makes room, among equals the one that was tried longest ago. */
+static struct tries *tries_make(const struct logins *logins, uint64_t key, uint64_t now_ms)
+{
+    struct tries *found = tries_find(logins, key);
+    if (found != NULL) return found;
+    struct tries *set = &logins->accounts[(key & logins->set_mask) * WAYS];
+    struct tries *least = &set[0];
+    for (int i = 1; i < WAYS; i++) {
+        int a = tries_live(&set[i], now_ms), b = tries_live(least, now_ms);
+        if (a < b || (a == b && tries_last(&set[i]) < tries_last(least))) least = &set[i];
+    }
+    *least = (struct tries){ .key = key };
+    return least;
+}
+
+/* How long until fewer than max of them count. */
+static uint64_t tries_wait(const struct tries *tries, int max, uint64_t now_ms)
+{
+    if (tries == NULL) return 0;
+    uint64_t sorted[LOGIN_TRIES_MAX];
+    int live = 0;
+    for (int i = 0; i < LOGIN_TRIES_MAX; i++) {
+        uint64_t ends_ms = tries->ends_ms[i];
+        if (ends_ms <= now_ms) continue;
+        int at = live++;
+        for (; at > 0 && sorted[at - 1] > ends_ms; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = ends_ms;
+    }
+    return live < max ? 0 : sorted[live - max] - now_ms;
+}
+
+static void tries_add(struct tries *tries, uint64_t now_ms)
+{
+    int at = 0;
+    while (at < LOGIN_TRIES_MAX && tries->ends_ms[at] > now_ms) at++;
+    assert(at < LOGIN_TRIES_MAX);
+    tries->ends_ms[at] = now_ms + LOGIN_TRIES_SPAN_MS;
+}
+
+/* One try less. The oldest goes, whichever it was: so no failed one stops to count before its time. */
+static void tries_remove(struct tries *tries, uint64_t now_ms)
+{
+    uint64_t *oldest = NULL;
+    for (int i = 0; tries != NULL && i < LOGIN_TRIES_MAX; i++) {
+        uint64_t *one = &tries->ends_ms[i];
+        if (*one > now_ms && (oldest == NULL || *one < *oldest)) oldest = one;
+    }
+    if (oldest != NULL) *oldest = 0;
+}
+
+/* first, doubled so many times, at most max. */
+static uint64_t wait_grown(uint64_t first, uint64_t doubled, uint64_t max)
+{
+    return doubled >= 32 || first << doubled > max ? max : first << doubled;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool try_locked(struct logins *logins, const struct asker *asker, uint64_t *retry_ms)
+{
+    uint64_t now_ms = asker->now_ms;
+    bool known = mark_find(logins, logins->known, asker->pair, now_ms) != NULL;
+    int tries_max = known ? LOGIN_TRIES_MAX : LOGIN_TRIES_MAX - LOGIN_TRIES_KEPT;
+
+    uint64_t wait_ms = mark_wait(mark_find(logins, logins->pairs, asker->pair, now_ms), now_ms);
+    if (!known) wait_ms = larger(wait_ms, mark_wait(mark_find(logins, logins->addresses, asker->address, now_ms), now_ms));
+    wait_ms = larger(wait_ms, tries_wait(tries_find(logins, asker->account), tries_max, now_ms));
+    *retry_ms = wait_ms;
+    if (wait_ms > 0) return false;
+
+    tries_add(tries_make(logins, asker->account, now_ms), now_ms);
+    /* Counted now, not when it has failed: many tries sent at once would all come before the first failure. */
+    struct mark *pair = mark_make(logins, logins->pairs, asker->pair, now_ms);
+    pair->count++;
+    pair->idle_ms = now_ms + LOGIN_PAIR_QUIET_MS;
+    if (pair->count >= LOGIN_PAIR_TRIES)
+        pair->free_ms = now_ms + wait_grown(LOGIN_PAIR_WAIT_MS, pair->count - LOGIN_PAIR_TRIES, LOGIN_PAIR_WAIT_MS_MAX);
+    return true;
+}
+
+bool logins_may_try(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms,
+                    uint64_t *retry_ms)
+{
+    struct asker asker = asker_of(logins, account, address, now_ms);
+    pthread_mutex_lock(&logins->lock);
+    bool pass = try_locked(logins, &asker, retry_ms);
+    pthread_mutex_unlock(&logins->lock);
+    return pass;
+}
+
+static void address_forgive(struct mark *mark, uint64_t now_ms)
+{
+    if (now_ms <= mark->last_ms) return;
+    uint64_t forgiven = (now_ms - mark->last_ms) / LOGIN_ADDRESS_FORGIVE_MS;
+    mark->count -= forgiven < mark->count ? forgiven : mark->count;
+    mark->last_ms += forgiven * LOGIN_ADDRESS_FORGIVE_MS;
+}
+
+void logins_failed(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms)
+{
+    struct asker asker = asker_of(logins, account, address, now_ms);
+    pthread_mutex_lock(&logins->lock);
+    struct mark *mark = mark_make(logins, logins->addresses, asker.address, now_ms);
+    address_forgive(mark, now_ms);
+    mark->count++;
+    if (mark->count > LOGIN_ADDRESS_FAILURES) {
+        uint64_t doubled = (mark->count - LOGIN_ADDRESS_FAILURES) / LOGIN_ADDRESS_DOUBLES;
+        uint64_t wait_ms = wait_grown(LOGIN_ADDRESS_WAIT_MS, doubled, LOGIN_ADDRESS_WAIT_MS_MAX);
+        mark->free_ms = larger(mark->free_ms, now_ms + wait_ms);
+        /* Failures that could not make the wait longer are not remembered either: quiet then helps within two minutes. */
+        if (wait_ms == LOGIN_ADDRESS_WAIT_MS_MAX) mark->count--;
+    }
+    mark->idle_ms = larger(mark->free_ms, now_ms + mark->count * LOGIN_ADDRESS_FORGIVE_MS);
+    pthread_mutex_unlock(&logins->lock);
+}
+
+void logins_succeeded(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms)
+{
+    struct asker asker = asker_of(logins, account, address, now_ms);
+    pthread_mutex_lock(&logins->lock);
+    struct mark *pair = mark_find(logins, logins->pairs, asker.pair, now_ms);
+    if (pair != NULL) *pair = (struct mark){ 0 };
+    tries_remove(tries_find(logins, asker.account), now_ms);
+    struct mark *known = mark_make(logins, logins->known, asker.pair, now_ms);
+    known->count = 1;
+    known->idle_ms = now_ms + LOGIN_KNOWN_MS;
+    pthread_mutex_unlock(&logins->lock);
+}
+
+void logins_untried(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms)
+{
+    struct asker asker = asker_of(logins, account, address, now_ms);
+    pthread_mutex_lock(&logins->lock);
+    struct mark *pair = mark_find(logins, logins->pairs, asker.pair, now_ms);
+    if (pair != NULL && pair->count > 0) {
+        pair->count--;
+        pair->free_ms = now_ms;
+    }
+    tries_remove(tries_find(logins, asker.account), now_ms);
+    pthread_mutex_unlock(&logins->lock);
+}
