@@ -44,6 +44,7 @@
 #define HTTP_BODY_WAIT_MS_MAX 10000
 #define HTTP_IDLE_WAIT_MS_MAX 30000
 #define TOKEN_BYTES_MAX 1024
+#define EXTERNAL_TOKEN_BYTES_MAX 4096 /* of the operator's own provider */
 #define LIST_LIMIT_MAX 200
 #define LIST_LIMIT_DEFAULT 50
 
@@ -56,6 +57,7 @@ _Static_assert(PRICE_MAX <= AMOUNT_MAX, "one unit of the dearest thing has an am
 _Static_assert(SALE_DESCRIPTION_BYTES_MAX + SALE_NAME_BYTES_MAX + USERNAME_BYTES_MAX + 256 <= RECORD_BYTES_MAX,
                "the largest decision fits a record");
 _Static_assert(RECORD_BYTES_MAX < SEGMENT_BYTES_MIN / 4, "a batch of one record fits any segment");
-_Static_assert(TOKEN_BYTES_MAX < HTTP_HEAD_BYTES_MAX, "a token fits a head");
+_Static_assert(TOKEN_BYTES_MAX <= EXTERNAL_TOKEN_BYTES_MAX && EXTERNAL_TOKEN_BYTES_MAX < HTTP_HEAD_BYTES_MAX,
+               "a token fits a head");
 
 #endif

@@ -330,6 +330,15 @@ static size_t key_of_header(const struct jwt_ring *ring, struct slice token, siz
     return ring->count;
 }
 
+bool jwt_begins_like_ours(const struct jwt_mac *mac, struct slice token)
+{
+    for (size_t i = 0; i < mac->ring->count; i++) {
+        const struct jwt_key *key = &mac->ring->keys[i];
+        if (token.len >= key->header_len && memcmp(key->header, token.data, key->header_len) == 0) return true;
+    }
+    return false;
+}
+
 enum jwt_check jwt_check(struct jwt_mac *mac, struct slice token, uint64_t now_s, struct jwt_claims *out)
 {
     uint8_t given[MAC_BYTES], right[MAC_BYTES], payload[PAYLOAD_BYTES_MAX];

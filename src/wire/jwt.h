@@ -39,5 +39,7 @@ enum jwt_check { JWT_GOOD, JWT_BAD, JWT_EXPIRED };
 /* The header's alg must be HS256 and its kid in the ring before any key is touched; signature in constant time; iss, aud,
  * nbf, exp; at most TOKEN_BYTES_MAX. Tokens in the very form jwt_make() writes take a short way without a JSON parser. */
 enum jwt_check jwt_check(struct jwt_mac *mac, struct slice token, uint64_t now_s, struct jwt_claims *out);
+/* Whether the header is one that jwt_make() writes: such a token is nobody else's. A glance; says nothing of the rest. */
+bool jwt_begins_like_ours(const struct jwt_mac *mac, struct slice token);
 
 #endif
