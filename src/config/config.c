@@ -112,9 +112,17 @@ static void reading_line(struct reading *reading, struct slice text)
 /* What no option can know by itself. */
 static bool config_agrees(const struct config *config, struct config_mistake *mistake)
 {
-    if ((config->tls_cert[0] == '\0') == (config->tls_key[0] == '\0')) return true;
-    mistake_say(mistake, "tls_cert and tls_key are given together or not at all");
-    return false;
+    if ((config->tls_cert[0] == '\0') != (config->tls_key[0] == '\0')) {
+        mistake_say(mistake, "tls_cert and tls_key are given together or not at all");
+        return false;
+    }
+    int given = (config->identity_keys[0] != '\0') + (config->identity_issuer[0] != '\0') +
+                (config->identity_audience[0] != '\0');
+    if (given != 0 && given != 3) {
+        mistake_say(mistake, "identity_keys, identity_issuer and identity_audience are given together or not at all");
+        return false;
+    }
+    return true;
 }
 
 /* False if the file cannot be read, which *first then says; mistakes in it are counted in reading. */
@@ -263,6 +271,8 @@ static const char *kind_word(enum option_kind kind)
         return "WORD";
     case OPTION_ADDRESS:
         return "ADDR:PORT";
+    case OPTION_TEXT:
+        return "TEXT";
     case OPTION_PATH:
         return "PATH";
     }

@@ -33,7 +33,21 @@ struct config {
     int64_t token_ttl_s;
     int64_t password_threads; /* 0: half the cores, at least 1 */
     int64_t query_threads;
-    int64_t drain_ms_max; /* SIGTERM: how long answers under way may take */
+    int64_t drain_ms_max;                  /* SIGTERM: how long answers under way may take */
+    char identity_keys[CONFIG_TEXT_BYTES]; /* the operator's own provider; empty: none */
+    char identity_alg[CONFIG_TEXT_BYTES];  /* RS256, ES256, EdDSA */
+    char identity_issuer[CONFIG_TEXT_BYTES];
+    char identity_audience[CONFIG_TEXT_BYTES];
+    char identity_subject_claim[CONFIG_TEXT_BYTES];
+    char identity_role_claim[CONFIG_TEXT_BYTES];
+    char identity_roles[CONFIG_TEXT_BYTES]; /* "value=role,…" */
+    int64_t identity_leeway_s;
+    int64_t breaker_window_ms;
+    int64_t breaker_share_percent; /* 0: no breaker */
+    int64_t breaker_slow_ms;       /* 0: slowness is not judged */
+    int64_t breaker_open_ms;
+    int64_t breaker_probes;
+    int64_t memory_mb_max; /* 0: no cap */
 };
 
 /* What a mistake is about: where it stands ("FILE line N", "environment NAME", "flag --name") and what to do. */

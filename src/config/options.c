@@ -54,6 +54,34 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "Threads that read lists from the ledger." },
     { "drain_ms_max", WHOLE(drain_ms_max, 0, 600000), .fallback = "10000",
       .help = "How long answers under way may take after SIGTERM." },
+    { "identity_keys", .kind = OPTION_PATH, .offset = AT(identity_keys), .fallback = "",
+      .help = "Public keys of your own identity provider, a PEM or JWKS file; empty means there is none." },
+    { "identity_alg", .kind = OPTION_CHOICE, .offset = AT(identity_alg), .fallback = "RS256", .choices = "RS256 ES256 EdDSA",
+      .help = "The only algorithm that tokens of the provider may be signed with." },
+    { "identity_issuer", .kind = OPTION_TEXT, .offset = AT(identity_issuer), .fallback = "",
+      .help = "The issuer (iss) that the provider's tokens must name; buyers are called issuer:subject." },
+    { "identity_audience", .kind = OPTION_TEXT, .offset = AT(identity_audience), .fallback = "",
+      .help = "The audience (aud) that tokens of the provider must name." },
+    { "identity_subject_claim", .kind = OPTION_TEXT, .offset = AT(identity_subject_claim), .fallback = "sub",
+      .help = "The claim of the provider's tokens that says who someone is." },
+    { "identity_role_claim", .kind = OPTION_TEXT, .offset = AT(identity_role_claim), .fallback = "",
+      .help = "The claim that identity_roles looks at; empty makes everybody a customer." },
+    { "identity_roles", .kind = OPTION_TEXT, .offset = AT(identity_roles), .fallback = "seller=seller",
+      .help = "Values of identity_role_claim that mean more than a customer, as value=role,value=role." },
+    { "identity_leeway_s", WHOLE(identity_leeway_s, 0, 300), .fallback = "30",
+      .help = "How far the provider's clock and ours may be apart, in seconds." },
+    { "breaker_window_ms", WHOLE(breaker_window_ms, 100, 600000), .fallback = "10000",
+      .help = "How far back the breaker of a class of routes looks, in milliseconds." },
+    { "breaker_share_percent", WHOLE(breaker_share_percent, 0, 100), .fallback = "50",
+      .help = "Share of failed or slow answers that opens the breaker; 0 turns it off." },
+    { "breaker_slow_ms", WHOLE(breaker_slow_ms, 0, 600000), .fallback = "1000",
+      .help = "An answer that takes longer counts as failed; 0 does not judge slowness." },
+    { "breaker_open_ms", WHOLE(breaker_open_ms, 100, 600000), .fallback = "5000",
+      .help = "How long an open breaker answers BUSY before it lets probes through." },
+    { "breaker_probes", WHOLE(breaker_probes, 1, 1000), .fallback = "5",
+      .help = "Requests that must succeed, one after the other, to close the breaker." },
+    { "memory_mb_max", WHOLE(memory_mb_max, 0, 1 << 24), .fallback = "0",
+      .help = "Memory in MiB near which requests are turned away; 0 sets no cap." },
 };
 /* clang-format on */
 
@@ -169,6 +197,7 @@ static const char *text_objection(const struct option *option, struct slice valu
     case OPTION_ADDRESS:
         return address_valid(value) ? NULL : "is an address and a port, such as 127.0.0.1:20080 or [::1]:20080";
     case OPTION_PATH:
+    case OPTION_TEXT:
         return value.len > 0 || option->fallback[0] == '\0' ? NULL : "must not be empty";
     case OPTION_INTEGER:
         break;

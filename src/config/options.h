@@ -15,6 +15,7 @@ enum option_kind {
     OPTION_CHOICE,  /* one of the words in choices */
     OPTION_ADDRESS, /* IPV4:PORT or [IPV6]:PORT; port 0 picks a free one */
     OPTION_PATH,
+    OPTION_TEXT,
 };
 
 struct option {
@@ -28,7 +29,7 @@ struct option {
     const char *help;    /* one sentence */
 };
 
-#define OPTIONS_COUNT 16
+#define OPTIONS_COUNT 30
 extern const struct option options[OPTIONS_COUNT];
 
 /* The row of a name, or NULL. dash is what stands between words: '_' or '-'. */
