@@ -96,6 +96,16 @@ static enum fault people_start(struct app *app)
         .key_env = slice_of(keys_text != NULL ? keys_text : ""),
         .token_ttl_s = (uint32_t)app->config.token_ttl_s,
         .threads = (uint32_t)app->config.password_threads,
+        .external = {
+            .issuer = app->config.identity_issuer,
+            .audience = app->config.identity_audience,
+            .key_path = app->config.identity_keys,
+            .alg = app->config.identity_alg,
+            .subject_claim = app->config.identity_subject_claim,
+            .role_claim = app->config.identity_role_claim,
+            .roles = app->config.identity_roles,
+            .leeway_s = (uint32_t)app->config.identity_leeway_s,
+        },
     };
     return people_open(&app->people, &options);
 }
@@ -180,6 +190,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     int taken = config_reload(&app->config, &config, &mistake);
     log_set_level(level_of(app->config.log_level));
     server_reload_tls(app->server);
+    people_reload(app->people);
     log_info("main", "reloaded: %d options changed", taken);
     if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);
 }

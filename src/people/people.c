@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "people/external.h"
 #include "people/keys.h"
 #include "people/password.h"
 #include "people/revoked.h"
@@ -24,15 +25,17 @@
 /* Contexts of one thread that checks tokens; made at its first check, ended with the room. */
 struct checker {
     struct jwt_mac *mac;
+    struct external_desk *external; /* NULL: no provider is configured */
     struct checker *next;
 };
 
 struct people {
     struct jwt_ring *ring;
     struct revoked revoked;
-    struct crew *crew;       /* passwords */
-    struct crew *logouts;    /* never behind a password: a token stops working at once */
-    const char *ledger_path; /* while workers start */
+    struct external *external; /* NULL: none */
+    struct crew *crew;         /* passwords */
+    struct crew *logouts;      /* never behind a password: a token stops working at once */
+    const char *ledger_path;   /* while workers start */
     uint32_t token_ttl_s;
     char dummy_hash[PASSWORD_HASH_BYTES]; /* what the password of an unknown user is compared with */
     pthread_key_t checker_key;
@@ -136,6 +139,8 @@ enum fault people_open(struct people **out, const struct people_options *options
     people->has_checker_key = pthread_key_create(&people->checker_key, NULL) == 0;
     if (!people->has_checker_key) fault = FAULT_MEMORY;
     if (fault == FAULT_NONE) fault = keys_open(&people->ring, options->key_path, options->key_env);
+    bool has_external = options->external.key_path != NULL && options->external.key_path[0] != '\0';
+    if (fault == FAULT_NONE && has_external) fault = external_open(&people->external, &options->external);
     if (fault == FAULT_NONE && !password_hash("a password nobody has", people->dummy_hash)) fault = FAULT_MEMORY;
     if (fault == FAULT_NONE) fault = revocations_load(people, options->ledger_path);
     if (fault == FAULT_NONE) fault = crew_start(people, options);
@@ -147,6 +152,13 @@ enum fault people_open(struct people **out, const struct people_options *options
     return FAULT_NONE;
 }
 
+static void checker_end(struct checker *checker)
+{
+    jwt_mac_close(checker->mac);
+    external_desk_close(checker->external);
+    free(checker);
+}
+
 void people_close(struct people *people)
 {
     if (people == NULL) return;
@@ -155,9 +167,9 @@ void people_close(struct people *people)
     while (people->checkers != NULL) {
         struct checker *checker = people->checkers;
         people->checkers = checker->next;
-        jwt_mac_close(checker->mac);
-        free(checker);
+        checker_end(checker);
     }
+    external_close(people->external);
     if (people->has_checker_key) pthread_key_delete(people->checker_key);
     if (people->ring != NULL) jwt_ring_close(people->ring);
     revoked_close(&people->revoked);
@@ -165,18 +177,20 @@ void people_close(struct people *people)
     free(people);
 }
 
+void people_reload(struct people *people)
+{
+    if (people->external != NULL) external_look(people->external);
+}
+
 /* The first check of a thread. */
 static struct checker *checker_make(struct people *people)
 {
     struct checker *checker = calloc(1, sizeof(*checker));
     if (checker == NULL) return NULL;
-    if (jwt_mac_open(&checker->mac, people->ring) != FAULT_NONE) {
-        free(checker);
-        return NULL;
-    }
-    if (pthread_setspecific(people->checker_key, checker) != 0) {
-        jwt_mac_close(checker->mac);
-        free(checker);
+    enum fault fault = jwt_mac_open(&checker->mac, people->ring);
+    if (fault == FAULT_NONE && people->external != NULL) fault = external_desk_open(&checker->external, people->external);
+    if (fault != FAULT_NONE || pthread_setspecific(people->checker_key, checker) != 0) {
+        checker_end(checker);
         return NULL;
     }
     pthread_mutex_lock(&people->checkers_lock);
@@ -194,23 +208,15 @@ static enum role role_of(const char *word)
     return ROLE_NONE;
 }
 
-enum token_check people_check(struct people *people, struct slice token, uint64_t now_ms, struct identity *out)
+/* A token we made ourselves. */
+static enum token_check our_check(struct checker *checker, struct slice token, uint64_t now_ms, struct identity *out)
 {
-    out->role = ROLE_NONE;
-    out->name = (struct slice){ out->name_bytes, 0 };
-    out->name_bytes[0] = '\0';
-
-    struct checker *checker = pthread_getspecific(people->checker_key);
-    if (checker == NULL) checker = checker_make(people);
-    if (checker == NULL) return TOKEN_BAD;
-
     struct jwt_claims claims;
     enum jwt_check check = jwt_check(checker->mac, token, now_ms / 1000, &claims);
     if (check != JWT_GOOD) return check == JWT_EXPIRED ? TOKEN_EXPIRED : TOKEN_BAD;
     enum role role = role_of(claims.role);
     size_t len = strlen(claims.subject);
     if (role == ROLE_NONE || len == 0 || claims.token_id == 0) return TOKEN_BAD;
-    if (revoked_has(&people->revoked, claims.token_id)) return TOKEN_BAD;
 
     memcpy(out->name_bytes, claims.subject, len + 1);
     out->name.len = len;
@@ -218,6 +224,38 @@ enum token_check people_check(struct people *people, struct slice token, uint64_
     out->token_id = claims.token_id;
     out->expires_ms = claims.expires_s * 1000;
     return TOKEN_GOOD;
+}
+
+/* Most tokens tell by their first bytes whose they are. Of the others, one that this thread knows is the provider's; then it
+ * may be ours in a spelling we do not use, and last the provider's for the first time. */
+static enum token_check any_check(struct checker *checker, struct slice token, uint64_t now_ms, struct identity *out)
+{
+    enum token_check check;
+    if (checker->external == NULL || jwt_begins_like_ours(checker->mac, token))
+        return our_check(checker, token, now_ms, out);
+    if (external_recall(checker->external, token, now_ms, &check, out)) return check;
+    check = our_check(checker, token, now_ms, out);
+    return check == TOKEN_BAD ? external_check(checker->external, token, now_ms, out) : check;
+}
+
+static void identity_clear(struct identity *out)
+{
+    out->role = ROLE_NONE;
+    out->name = (struct slice){ out->name_bytes, 0 };
+    out->name_bytes[0] = '\0';
+}
+
+enum token_check people_check(struct people *people, struct slice token, uint64_t now_ms, struct identity *out)
+{
+    identity_clear(out);
+    struct checker *checker = pthread_getspecific(people->checker_key);
+    if (checker == NULL) checker = checker_make(people);
+    if (checker == NULL) return TOKEN_BAD;
+
+    enum token_check check = any_check(checker, token, now_ms, out);
+    if (check == TOKEN_GOOD && revoked_has(&people->revoked, out->token_id)) check = TOKEN_BAD;
+    if (check != TOKEN_GOOD) identity_clear(out);
+    return check;
 }
 
 void people_stop(struct people *people)

@@ -1,8 +1,9 @@
-/* people: who someone is. Users and passwords, tokens and their revocation.
+/* people: who someone is. Users and passwords, tokens and their revocation, tokens of the operator's own provider.
  *
- * people_check() runs on the hot path: any thread, no lock, no allocation, no database. The rest runs on threads of this
- * room's own with a bounded queue, because argon2 takes about 40 ms (promises.md, security settings); completions come back
- * through the crew's mailbox on the thread that asked. */
+ * people_check() runs on the hot path: any thread, no lock, no allocation, no database. (A provider's token is another
+ * matter the first time a thread sees it, or sees it under new keys.) The rest runs on threads of this room's own with a
+ * bounded queue, because argon2 takes about 40 ms (promises.md, security settings); completions come back through the crew's
+ * mailbox on the thread that asked. */
 #ifndef STAMPEDE_PEOPLE_PEOPLE_H
 #define STAMPEDE_PEOPLE_PEOPLE_H
 
@@ -16,18 +17,33 @@
 
 struct people;
 
+/* The operator's own identity provider. Texts are copied. */
+struct people_external {
+    const char *issuer, *audience; /* as the tokens say them, to the byte */
+    const char *key_path;          /* PEM or JWKS; empty: there is no such provider */
+    const char *alg;               /* RS256, ES256 or EdDSA */
+    const char *subject_claim;
+    const char *role_claim; /* empty: everybody is a customer */
+    const char *roles;      /* "value=role,…": what the role claim must be, or hold, for a role beyond customer */
+    uint32_t leeway_s;
+};
+#define PEOPLE_LEEWAY_S_MAX 300
+
 struct people_options {
     const char *ledger_path;
     const char *key_path; /* file of signing keys, one "kid hexbytes" a line, newest first; made 0600 when missing */
     struct slice key_env; /* same format, from the environment; wins over the file when not empty */
     uint32_t token_ttl_s;
     uint32_t threads;
+    struct people_external external;
 };
 
 enum fault people_open(struct people **out, const struct people_options *options) MUST_USE;
 /* Takes no more requests; those that wait are answered BUSY. Any thread, any number of times. */
 void people_stop(struct people *people);
 void people_close(struct people *people);
+/* SIGHUP: reads the keys of the identity provider again. Any thread. */
+void people_reload(struct people *people);
 
 struct identity {
     struct slice name; /* inside name_bytes */
@@ -38,8 +54,8 @@ struct identity {
 };
 
 enum token_check { TOKEN_GOOD, TOKEN_BAD, TOKEN_EXPIRED };
-/* The bare token, without "Bearer ". now_ms is wall time. The first check of a thread makes crypto contexts for it, which
- * are kept until people_close(). *out points into itself: copy what is needed, not the struct. */
+/* The bare token, without "Bearer ": ours, or the provider's. now_ms is wall time. The first check of a thread makes crypto
+ * contexts for it, which are kept until people_close(). *out points into itself: copy what is needed, not the struct. */
 enum token_check people_check(struct people *people, struct slice token, uint64_t now_ms, struct identity *out);
 
 /* What the workers do. The request and its answer live in the asker's memory until done() is called. */
