@@ -1,6 +1,7 @@
 #include "config/config.h"
 
 #include "base/slice.h"
+#include "config/lines.h"
 #include "config/options.h"
 
 #include <assert.h>
@@ -22,6 +23,7 @@ struct reading {
     int mistakes;
     unsigned line;
     unsigned lines_seen[OPTIONS_COUNT]; /* where each option was given; 0 if it was not */
+    unsigned named_seen[LINES_DECLARED_MAX][LINE_OPTIONS_COUNT];
 };
 
 static void __attribute__((format(printf, 2, 3))) mistake_say(struct config_mistake *mistake, const char *format, ...)
@@ -70,6 +72,32 @@ static struct slice uncomment(struct slice text)
     return text;
 }
 
+/* False if the option was given before, which is then told. */
+static bool reading_first(struct reading *reading, unsigned *seen, struct slice name)
+{
+    if (*seen == 0) {
+        *seen = reading->line;
+        return true;
+    }
+    struct config_mistake why;
+    mistake_say(&why, "%.*s was given before, in line %u", (int)name.len, name.data, *seen);
+    reading_object(reading, why.text);
+    return false;
+}
+
+/* line.NAME.rate and its sisters. */
+static void reading_named(struct reading *reading, struct slice name, struct slice value)
+{
+    struct config_mistake why;
+    struct line_option which;
+    if (!line_option_find(reading->config, name, &which, &why)) {
+        reading_object(reading, why.text);
+        return;
+    }
+    if (!reading_first(reading, &reading->named_seen[which.line][which.option], name)) return;
+    if (!line_option_set(reading->config, which, value, &why)) reading_object(reading, why.text);
+}
+
 static void reading_line(struct reading *reading, struct slice text)
 {
     if (text.len > LINE_BYTES_MAX) {
@@ -92,6 +120,10 @@ static void reading_line(struct reading *reading, struct slice text)
     struct slice name = trim((struct slice){ text.data, name_len });
     struct slice value = trim((struct slice){ equals + 1, text.len - name_len - 1 });
 
+    if (line_option_named(name)) {
+        reading_named(reading, name, value);
+        return;
+    }
     struct config_mistake why;
     const struct option *option = option_find(name, '_');
     if (option == NULL) {
@@ -99,13 +131,7 @@ static void reading_line(struct reading *reading, struct slice text)
         reading_object(reading, why.text);
         return;
     }
-    unsigned *seen = &reading->lines_seen[option - options];
-    if (*seen != 0) {
-        mistake_say(&why, "%s was given before, in line %u", option->name, *seen);
-        reading_object(reading, why.text);
-        return;
-    }
-    *seen = reading->line;
+    if (!reading_first(reading, &reading->lines_seen[option - options], name)) return;
     if (!option_set(reading->config, option, value, &why)) reading_object(reading, why.text);
 }
 
@@ -122,7 +148,7 @@ static bool config_agrees(const struct config *config, struct config_mistake *mi
         mistake_say(mistake, "identity_keys, identity_issuer and identity_audience are given together or not at all");
         return false;
     }
-    return true;
+    return lines_complete(config, mistake);
 }
 
 /* False if the file cannot be read, which *first then says; mistakes in it are counted in reading. */
@@ -240,7 +266,7 @@ enum fault config_load(struct config *out, const char *file, int argc, char **ar
         struct reading reading = { .config = out, .path = file, .first = mistake };
         if (!reading_run(&reading) || reading.mistakes > 0) return FAULT_CONFIG;
     }
-    if (!environment_apply(out, mistake)) return FAULT_CONFIG;
+    if (!environment_apply(out, mistake) || !lines_from_environment(out, mistake)) return FAULT_CONFIG;
     if (!flags_apply(out, argc, argv, mistake)) return FAULT_CONFIG;
     return config_agrees(out, mistake) ? FAULT_NONE : FAULT_CONFIG;
 }
@@ -291,6 +317,7 @@ void config_help(FILE *out)
         if (option->kind == OPTION_CHOICE) fprintf(out, " One of: %s.", option->choices);
         fprintf(out, " Default: %s.\n", option->fallback[0] != '\0' ? option->fallback : "empty");
     }
+    lines_help(out);
 }
 
 const char *config_file(int argc, char **argv)
@@ -318,6 +345,11 @@ int config_reload(struct config *running, const struct config *fresh, struct con
         }
         size_t len = strlen(kept->text);
         snprintf(kept->text + len, sizeof(kept->text) - len, "%s%s", len > 0 ? ", " : "", option->name);
+    }
+    if (!lines_equal(running, fresh)) {
+        memcpy(running->lines, fresh->lines, sizeof(running->lines));
+        running->lines_count = fresh->lines_count;
+        taken++;
     }
     return taken;
 }

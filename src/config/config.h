@@ -10,12 +10,21 @@
 #define STAMPEDE_CONFIG_CONFIG_H
 
 #include "base/fault.h"
+#include "bounds.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #define CONFIG_TEXT_BYTES 512
+
+/* A line that sales can name: line.NAME.rate, line.NAME.size, line.NAME.timeout_ms (config/lines.h). */
+struct config_line {
+    char name[LINE_NAME_BYTES_MAX + 1];
+    int64_t rate;
+    int64_t size;
+    int64_t timeout_ms;
+};
 
 struct config {
     char data[CONFIG_TEXT_BYTES];
@@ -48,6 +57,8 @@ struct config {
     int64_t breaker_open_ms;
     int64_t breaker_probes;
     int64_t memory_mb_max; /* 0: no cap */
+    struct config_line lines[LINES_DECLARED_MAX];
+    int64_t lines_count;
 };
 
 /* What a mistake is about: where it stands ("FILE line N", "environment NAME", "flag --name") and what to do. */

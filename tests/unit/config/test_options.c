@@ -34,7 +34,7 @@ static void every_field_of_the_config_has_one_row(void **state)
             assert_string_not_equal(options[j].name, option->name);
         }
     }
-    assert_int_equal(bytes, sizeof(struct config));
+    assert_int_equal(bytes, offsetof(struct config, lines)); /* after these, what repeats: test_lines.c */
 }
 
 static void every_row_has_a_default_that_fits_and_a_sentence_of_help(void **state)
