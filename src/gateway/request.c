@@ -82,7 +82,7 @@ static unsigned role_bit(enum role role)
 static void request_dispatch(struct request *request)
 {
     char allow[64];
-    request->route = route_find(request->http.method, request->http.path, &request->id_text, allow);
+    request->route = route_find(request->http.method, request->http.path, request->ids, allow);
     if (request->route == NULL && allow[0] != '\0') {
         char extra[96];
         int len = snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
@@ -99,7 +99,7 @@ static void request_dispatch(struct request *request)
         reply_problem(request, PROBLEM_NO_SUCH_ROUTE, NULL);
         return;
     }
-    if (!text_to_u64(request->id_text, &request->id)) request->id = 0;
+    if (!text_to_u64(request->ids[0], &request->id)) request->id = 0;
 
     unsigned who = request->route->who;
     request->token_problem = who & WHO_ANYONE ? PROBLEM_NOT_LOGGED_IN : request_identify(request);
@@ -124,7 +124,6 @@ void request_begin(struct connection *connection, const struct http_request *htt
         return;
     }
     request->http = *http;
-    request->id_text = (struct slice){ "", 0 };
     connection->request = request;
     request_dispatch(request);
 }

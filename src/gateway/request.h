@@ -17,8 +17,8 @@ struct request {
     struct reactor *reactor;
     struct http_request http;
     const struct route *route;
-    struct slice id_text; /* what stands for {sale} or {order} in the path */
-    uint64_t id;          /* the same as a number; 0 where it is none, which nothing has */
+    struct slice ids[ROUTE_IDS_MAX]; /* what stands for {sale} or {order} in the path, and then for {place} */
+    uint64_t id;                     /* the first as a number; 0 where it is none, which nothing has */
     struct identity who;
     enum problem token_problem; /* why who is nobody; PROBLEM_NONE where it is somebody */
     struct request *free_next;

@@ -2,6 +2,8 @@
 
 #include "gateway/resources.h"
 
+#include <assert.h>
+
 /* The grab stands first: it is looked for most. */
 static const struct route routes[] = {
     { HTTP_POST_, "/v1/sales/{sale}/grabs", WHO_ADMITTED, grab_post },
@@ -26,15 +28,18 @@ static const struct route routes[] = {
 
 static const char *const method_words[] = { "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "" };
 
-static bool path_matches(const char *pattern, struct slice path, struct slice *id_text)
+bool route_path_matches(const char *pattern, struct slice path, struct slice ids[ROUTE_IDS_MAX])
 {
+    size_t count = 0;
+    for (size_t i = 0; i < ROUTE_IDS_MAX; i++) ids[i] = (struct slice){ "", 0 };
     const char *at = path.data, *end = path.data + path.len;
     for (; *pattern != '\0'; pattern++) {
         if (*pattern == '{') {
             const char *begin = at;
             while (at < end && *at != '/') at++;
             if (at == begin) return false;
-            *id_text = (struct slice){ begin, (size_t)(at - begin) };
+            assert(count < ROUTE_IDS_MAX);
+            ids[count++] = (struct slice){ begin, (size_t)(at - begin) };
             while (*pattern != '}') pattern++;
         } else if (at == end || *at++ != *pattern) {
             return false;
@@ -49,12 +54,12 @@ static void allow_add(char allow[64], const char *word)
     snprintf(allow + len, 64 - len, "%s%s", len > 0 ? ", " : "", word);
 }
 
-const struct route *route_find(enum http_method method, struct slice path, struct slice *id_text, char allow[64])
+const struct route *route_find(enum http_method method, struct slice path, struct slice ids[ROUTE_IDS_MAX], char allow[64])
 {
     allow[0] = '\0';
     if (method == HTTP_HEAD_) method = HTTP_GET_; /* the same answer without its body */
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        if (!path_matches(routes[i].path, path, id_text)) continue;
+        if (!route_path_matches(routes[i].path, path, ids)) continue;
         if (routes[i].method == method) return &routes[i];
         allow_add(allow, method_words[routes[i].method]);
         if (routes[i].method == HTTP_GET_) allow_add(allow, "HEAD");

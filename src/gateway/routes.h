@@ -19,15 +19,19 @@ enum {
     WHO_USER = WHO_CUSTOMER | WHO_SELLER | WHO_ADMIN,
 };
 
+#define ROUTE_IDS_MAX 2
+
 struct route {
     enum http_method method;
-    const char *path; /* {name} stands for one segment; a route has one at most */
+    const char *path; /* {name} stands for one segment; a route has ROUTE_IDS_MAX at most */
     unsigned who;
     void (*handler)(struct request *request);
 };
 
-/* NULL if there is none; *path_known is then whether another method has the path, and allow gets those methods. */
-const struct route *route_find(enum http_method method, struct slice path, struct slice *id_text, char allow[64]);
+/* NULL if there is none; allow then gets the methods that the path has. ids gets what stands for each {name}, in order, and
+ * is empty from there on. */
+const struct route *route_find(enum http_method method, struct slice path, struct slice ids[ROUTE_IDS_MAX], char allow[64]);
+bool route_path_matches(const char *pattern, struct slice path, struct slice ids[ROUTE_IDS_MAX]);
 /* One line a route: METHOD PATH ROLES. */
 void routes_print(FILE *out);
 

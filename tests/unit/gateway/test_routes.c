@@ -32,9 +32,9 @@ static void paths_find_their_route_and_their_id(void **state)
         { HTTP_GET_, "/health", NULL, "", "" },
     };
     for (size_t i = 0; i < sizeof script / sizeof *script; i++) {
-        struct slice id = { "", 0 };
+        struct slice ids[ROUTE_IDS_MAX];
         char allow[64];
-        const struct route *route = route_find(script[i].method, slice_of(script[i].path), &id, allow);
+        const struct route *route = route_find(script[i].method, slice_of(script[i].path), ids, allow);
         if (script[i].route == NULL) {
             assert_null(route);
             assert_string_equal(allow, script[i].allow);
@@ -42,18 +42,46 @@ static void paths_find_their_route_and_their_id(void **state)
         }
         assert_non_null(route);
         assert_string_equal(route->path, script[i].route);
-        assert_true(slice_is(id, script[i].id));
+        assert_true(slice_is(ids[0], script[i].id));
+        assert_true(slice_is(ids[1], ""));
     }
+}
+
+static void a_path_may_have_two_ids(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *first, *second;
+    } script[] = {
+        { "/v1/sales/7/line/0af", "7", "0af" },  { "/v1/sales/x/line/line", "x", "line" },
+        { "/v1/sales/7/line/", NULL, NULL },     { "/v1/sales/7/line", NULL, NULL },
+        { "/v1/sales//line/0af", NULL, NULL },   { "/v1/sales/7/line/0af/", NULL, NULL },
+        { "/v1/sales/7/line/0/af", NULL, NULL }, { "/v1/sales/7/8/line/0af", NULL, NULL },
+        { "/v1/sales/7/lines/0af", NULL, NULL }, { "", NULL, NULL },
+    };
+    for (size_t i = 0; i < sizeof script / sizeof *script; i++) {
+        struct slice ids[ROUTE_IDS_MAX];
+        bool matches = route_path_matches("/v1/sales/{sale}/line/{place}", slice_of(script[i].path), ids);
+        assert_int_equal(matches, script[i].first != NULL);
+        if (!matches) continue;
+        assert_true(slice_is(ids[0], script[i].first));
+        assert_true(slice_is(ids[1], script[i].second));
+    }
+    /* What another pattern left behind does not stay. */
+    struct slice ids[ROUTE_IDS_MAX];
+    assert_true(route_path_matches("/a/{x}/{y}", SLICE("/a/1/2"), ids));
+    assert_true(route_path_matches("/a/{x}", SLICE("/a/1"), ids));
+    assert_true(slice_is(ids[1], ""));
 }
 
 static void the_grab_is_for_whom_the_sale_admits(void **state)
 {
     (void)state;
-    struct slice id;
+    struct slice ids[ROUTE_IDS_MAX];
     char allow[64];
-    const struct route *route = route_find(HTTP_POST_, SLICE("/v1/sales/1/grabs"), &id, allow);
+    const struct route *route = route_find(HTTP_POST_, SLICE("/v1/sales/1/grabs"), ids, allow);
     assert_int_equal(route->who, WHO_ADMITTED);
-    route = route_find(HTTP_POST_, SLICE("/v1/sales/1/stock"), &id, allow);
+    route = route_find(HTTP_POST_, SLICE("/v1/sales/1/stock"), ids, allow);
     assert_int_equal(route->who, WHO_SELLER | WHO_ADMIN);
 }
 
@@ -61,6 +89,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_find_their_route_and_their_id),
+        cmocka_unit_test(a_path_may_have_two_ids),
         cmocka_unit_test(the_grab_is_for_whom_the_sale_admits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
