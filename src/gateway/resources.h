@@ -7,8 +7,11 @@
 #include "wire/json_out.h"
 
 struct ledger;
+struct line_terms;
+struct place_view;
 struct query;
 struct request;
+struct rooms;
 
 /* users.c */
 void users_post(struct request *request);
@@ -26,6 +29,14 @@ void resume_post(struct request *request);
 void close_post(struct request *request);
 /* grabs.c */
 void grab_post(struct request *request);
+/* line.c */
+void line_post(struct request *request);
+void place_get(struct request *request);
+void place_delete(struct request *request);
+/* The numbers of the sale's line, its own or those declared under the name it gives. False: it has none. */
+bool sale_line(struct rooms *rooms, const struct sale *sale, struct line_terms *out);
+/* Members token and expires_at of a place that has been let in. However often it is asked for, the nonce is the place's. */
+void place_token_render(struct request *request, const struct place_view *view, struct json_out *out);
 /* orders.c */
 void orders_get(struct request *request);
 void order_get(struct request *request);

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "clerk/clerk.h"
 #include "gate/gate.h"
+#include "guard/line.h"
 #include "people/people.h"
 
 #include <openssl/types.h>
@@ -21,6 +22,7 @@ struct rooms {
     struct gate *gate;
     struct people *people;
     struct clerk *clerk;
+    struct lines *lines;
     struct crew *lists;   /* the gateway's own: pages of the ledger, which may wait for the clerk */
     struct crew *lookups; /* the gateway's own: single rows, which never wait */
 };

@@ -241,7 +241,7 @@ static void view_fill(const struct places *places, const struct place *place, ui
         out->hopeless = out->ahead > available;
     }
     if (out->state == PLACE_ADMITTED) {
-        out->nonce = siphash(places->keys[2], place->id, PLACE_ID_BYTES);
+        out->nonce = siphash(places->keys[2], place->id, PLACE_ID_BYTES) | 1; /* 0 means no token */
         out->admitted_ns = place->entry.entered_ns;
     }
 }

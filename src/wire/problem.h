@@ -15,6 +15,7 @@
     ROW(NO_SUCH_ROUTE, 404, "No such route", "See /openapi.yaml for the routes there are.")                                 \
     ROW(NO_SUCH_SALE, 404, "No such sale", "Check the id; GET /v1/sales lists the sales there are.")                        \
     ROW(NO_SUCH_ORDER, 404, "No such order", "Check the number; GET /v1/orders lists your orders.")                         \
+    ROW(NO_SUCH_PLACE, 404, "No such place", "It was given up, or is not yours; POST /v1/sales/{sale}/line for another.")   \
     ROW(METHOD_NOT_ALLOWED, 405, "Method not allowed", "The Allow header lists the methods of this route.")                 \
     ROW(REQUEST_TIMEOUT, 408, "Request too slow", "Send the whole request within the time allowed.")                        \
     ROW(USERNAME_TAKEN, 409, "Name taken", "Choose another username.")                                                      \
@@ -26,6 +27,7 @@
     ROW(OVER_LIMIT, 409, "Over the limit", "Ask for at most units_per_grab_max units.")                                     \
     ROW(ALREADY_WON, 409, "Already yours", "You have as many orders in this sale as one buyer may; see order.")             \
     ROW(SOLD_OUT, 409, "Sold out", "Fewer units are left than you asked for; nothing was taken.")                           \
+    ROW(NO_LINE, 409, "No line", "This sale has no line to stand in; see its admission.")                                   \
     ROW(SALE_OPEN, 409, "Sale is open",                                                                                     \
         "While a sale is open only name, description, closes_at (later) and pay_within_s may change.")                      \
     ROW(NOT_AVAILABLE, 409, "Not available",                                                                                \
@@ -40,6 +42,7 @@
     ROW(OUTCOME_UNKNOWN, 503, "Outcome unknown",                                                                            \
         "Ask again with the same Idempotency-Key, or look at your orders, once the server is back.")                        \
     ROW(NOT_READY, 503, "Not ready", "The server is starting or stopping; try again shortly.")                              \
+    ROW(LINE_TIMEOUT, 504, "Waited too long", "Your turn did not come in time and nothing was taken; try again.")           \
     ROW(FAILED, 500, "Internal error", "Try again; the log of the server says what happened.")
 
 enum problem {
