@@ -24,6 +24,8 @@
 #define PRICE_MAX INT64_C(1000000000000)
 #define AMOUNT_MAX INT64_C(9007199254740991) /* price x units_per_grab_max: exact in every JSON reader */
 #define PAY_WITHIN_S_MAX UINT32_C(31536000)
+#define TOKENS_MAX UINT32_C(1000000000) /* of one sale */
+#define ADMIT_MAX UINT32_C(1000000000)
 #define SALES_OPEN_MAX UINT32_C(16384)
 #define SALE_NAMES_MAX UINT32_C(4194304)
 #define ORDERS_OPEN_MAX UINT32_C(100000000)
@@ -45,6 +47,7 @@
 #define HTTP_IDLE_WAIT_MS_MAX 30000
 #define TOKEN_BYTES_MAX 1024
 #define EXTERNAL_TOKEN_BYTES_MAX 4096 /* of the operator's own provider */
+#define PURCHASE_TOKEN_BYTES_MAX 160
 #define LIST_LIMIT_MAX 200
 #define LIST_LIMIT_DEFAULT 50
 
@@ -57,13 +60,18 @@
 #define LINE_TIMEOUT_MS_MAX UINT32_C(3600000)
 #define LINE_PLACES_MAX UINT32_C(1000000)
 
+/* Block list: lines of its file, with room for the list before it. */
+#define BLOCKS_MAX UINT32_C(16000000)
+#define BLOCKS_FILE_BYTES_MAX (512u << 20)
+
 /* Threads. */
 #define REACTORS_MAX 64
 #define THREADS_MAX (REACTORS_MAX + 32)
 
 _Static_assert(UNITS_PER_GRAB_MAX <= STOCK_MAX, "a grab never asks for more than a sale can offer");
 _Static_assert(PRICE_MAX <= AMOUNT_MAX, "one unit of the dearest thing has an amount");
-_Static_assert(SALE_DESCRIPTION_BYTES_MAX + SALE_NAME_BYTES_MAX + USERNAME_BYTES_MAX + 256 <= RECORD_BYTES_MAX,
+_Static_assert(SALE_DESCRIPTION_BYTES_MAX + SALE_NAME_BYTES_MAX + USERNAME_BYTES_MAX + LINE_NAME_BYTES_MAX + 256 <=
+                   RECORD_BYTES_MAX,
                "the largest decision fits a record");
 _Static_assert(RECORD_BYTES_MAX < SEGMENT_BYTES_MIN / 4, "a batch of one record fits any segment");
 _Static_assert(TOKEN_BYTES_MAX <= EXTERNAL_TOKEN_BYTES_MAX && EXTERNAL_TOKEN_BYTES_MAX < HTTP_HEAD_BYTES_MAX,

@@ -5,6 +5,7 @@
 #include "command/command.h"
 #include "gate/gate.h"
 #include "gateway/server.h"
+#include "guard/blocks.h"
 #include "ledger/ledger.h"
 #include "people/people.h"
 
@@ -22,11 +23,15 @@
 struct app {
     struct config config;
     char ledger_path[CONFIG_TEXT_BYTES + 16], journal_folder[CONFIG_TEXT_BYTES + 16], keys_path[CONFIG_TEXT_BYTES + 16];
+    char blocks_path[CONFIG_TEXT_BYTES + 16];
     int lock_fd;
     struct ledger *ledger;
     struct gate *gate;
     struct people *people;
     struct clerk *clerk;
+    struct blocks *blocks;
+    struct guard *guard;
+    struct lines *lines;
     struct server *server;
     bool damaged;
 };
@@ -130,6 +135,64 @@ static void clerk_stop(struct app *app)
     clerk_close(app->clerk, CLERK_STOP_MS);
 }
 
+static enum fault blocks_start(struct app *app)
+{
+    return blocks_open(&app->blocks, app->blocks_path);
+}
+
+static void blocks_stop(struct app *app)
+{
+    blocks_close(app->blocks);
+}
+
+static enum fault guard_start(struct app *app)
+{
+    char mistake[256];
+    struct guard_options options = {
+        .proxies = slice_of(app->config.proxies),
+        .limits = slice_of(app->config.limits),
+        .connections_max = (uint32_t)app->config.connections_max,
+        .memory_bytes_max = (uint64_t)app->config.memory_mb_max << 20,
+        .breaker = BREAKER_NUMBERS_DEFAULT,
+    };
+    options.breaker.window_ms = (uint32_t)app->config.breaker_window_ms;
+    options.breaker.share_percent = (uint32_t)app->config.breaker_share_percent;
+    options.breaker.slow_ms = (uint32_t)app->config.breaker_slow_ms;
+    options.breaker.open_ms = (uint32_t)app->config.breaker_open_ms;
+    options.breaker.probes = (uint32_t)app->config.breaker_probes;
+    enum fault fault = guard_open(&app->guard, &options, mistake);
+    if (fault == FAULT_CONFIG) log_error("main", "%s", mistake);
+    return fault;
+}
+
+static void guard_stop(struct app *app)
+{
+    guard_close(app->guard);
+}
+
+static void lines_declare_all(struct app *app)
+{
+    for (int64_t i = 0; i < app->config.lines_count; i++) {
+        const struct config_line *line = &app->config.lines[i];
+        const struct line_terms terms = { (uint32_t)line->rate, (uint32_t)line->size, (uint32_t)line->timeout_ms };
+        lines_declare(app->lines, slice_of(line->name), &terms);
+    }
+}
+
+static enum fault lines_begin(struct app *app)
+{
+    const struct lines_options options = { .waiters_max = (uint32_t)app->config.connections_max };
+    enum fault fault = lines_open(&app->lines, &options);
+    if (fault != FAULT_NONE) return fault;
+    lines_declare_all(app);
+    return lines_start(app->lines);
+}
+
+static void lines_end(struct app *app)
+{
+    lines_close(app->lines);
+}
+
 static enum fault server_begin(struct app *app)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -143,14 +206,21 @@ static enum fault server_begin(struct app *app)
         .connections_max = (uint32_t)app->config.connections_max,
         .query_threads = (uint32_t)app->config.query_threads,
         .drain_ms_max = (uint32_t)app->config.drain_ms_max,
+        .token_purchase_ttl_s = (uint32_t)app->config.token_purchase_ttl_s,
     };
-    const struct rooms rooms = { .gate = app->gate, .people = app->people, .clerk = app->clerk };
+    const struct rooms rooms = { .gate = app->gate,
+                                 .people = app->people,
+                                 .clerk = app->clerk,
+                                 .guard = app->guard,
+                                 .lines = app->lines,
+                                 .blocks = app->blocks };
     enum fault fault = server_open(&app->server, &options, &rooms);
     return fault == FAULT_NONE ? server_start(app->server) : fault;
 }
 
 static void server_end(struct app *app)
 {
+    lines_shut(app->lines); /* those in line are answered, too */
     server_drain(app->server);
     server_close(app->server);
 }
@@ -165,6 +235,9 @@ static const struct {
     { "gate", gate_begin, gate_end }, /* replay: only what is proved is served */
     { "people", people_start, people_end },
     { "clerk", clerk_start, clerk_stop },
+    { "block list", blocks_start, blocks_stop },
+    { "guard", guard_start, guard_stop },
+    { "lines", lines_begin, lines_end },
     { "gateway", server_begin, server_end },
 };
 #define STEPS (sizeof steps / sizeof *steps)
@@ -191,6 +264,10 @@ static void app_reload(struct app *app, int argc, char **argv)
     log_set_level(level_of(app->config.log_level));
     server_reload_tls(app->server);
     people_reload(app->people);
+    lines_declare_all(app);
+    char wrong[256];
+    if (!guard_set_limits(app->guard, slice_of(app->config.limits), wrong))
+        log_error("main", "limits stay as they are: %s", wrong);
     log_info("main", "reloaded: %d options changed", taken);
     if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);
 }
@@ -231,6 +308,8 @@ static int command_serve(int argc, char **argv)
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
     snprintf(app.keys_path, sizeof app.keys_path, "%s%s", app.config.keys[0] ? app.config.keys : app.config.data,
              app.config.keys[0] ? "" : "/keys");
+    snprintf(app.blocks_path, sizeof app.blocks_path, "%s%s", app.config.blocks[0] ? app.config.blocks : app.config.data,
+             app.config.blocks[0] ? "" : "/blocks");
 
     sigset_t signals;
     sigemptyset(&signals);

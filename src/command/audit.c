@@ -1,7 +1,8 @@
 /* audit: proves the promises offline. Replays the whole journal through an engine of its own and compares what it leads to
  * with every row of the ledger. P1, P2: no decision of the journal breaks the stock identity or a limit. P4: every order
- * stands in the ledger once and as it was decided, and nothing else does. P5: the digests of journal and ledger are those of
- * the replay. */
+ * and every purchase token
+ * stands in the ledger once and as it was decided, and nothing else does; what was spent was spent by one order. P5: the
+ * digests of journal and ledger are those of the replay. */
 #include "base/random.h"
 #include "command/command.h"
 #include "engine/engine.h"
@@ -24,7 +25,8 @@ struct audit {
     uint64_t findings;
     uint64_t decisions, batches, sales_created, orders_won; /* in the journal */
     uint64_t sales_won_filed, orders_won_filed;             /* of them, up to the filed point */
-    uint64_t sale_rows, order_rows, sales_compared, orders_compared;
+    uint64_t tokens_given_filed, tokens_spent_filed;
+    uint64_t sale_rows, order_rows, sales_compared, orders_compared, token_rows, token_rows_spent;
     uint64_t over[64]; /* ids found over by one sweep */
     uint32_t over_count;
     uint64_t sweep_ms;
@@ -42,14 +44,6 @@ static void finding(struct audit *audit, const char *format, ...)
     va_end(arguments);
 }
 
-static bool terms_equal(const struct sale_terms *a, const struct sale_terms *b)
-{
-    return strcmp(a->name, b->name) == 0 && strcmp(a->description, b->description) == 0 &&
-           strcmp(a->currency, b->currency) == 0 && a->price == b->price && a->units_per_grab_max == b->units_per_grab_max &&
-           a->grabs_per_buyer_max == b->grabs_per_buyer_max && a->opens_ms == b->opens_ms && a->closes_ms == b->closes_ms &&
-           a->pay_within_s == b->pay_within_s && a->admission == b->admission;
-}
-
 static void compare_sale(struct audit *audit, const struct sale *replayed, const struct sale *row)
 {
     const struct sale_counts *a = &replayed->counts, *b = &row->counts;
@@ -59,8 +53,9 @@ static void compare_sale(struct audit *audit, const struct sale *replayed, const
                 "P4 sale %" PRIu64
                 ": the journal leads to offered %u available %u held %u sold %u, the ledger has %u %u %u %u",
                 row->id, a->offered, a->available, a->held, a->sold, b->offered, b->available, b->held, b->sold);
-    if (!terms_equal(&replayed->terms, &row->terms) || strcmp(replayed->seller, row->seller) != 0 ||
-        replayed->paused != row->paused || replayed->closed != row->closed || replayed->orders_made != row->orders_made)
+    if (!sale_terms_equal(&replayed->terms, &row->terms) || strcmp(replayed->seller, row->seller) != 0 ||
+        replayed->paused != row->paused || replayed->closed != row->closed || replayed->orders_made != row->orders_made ||
+        replayed->tokens_given != row->tokens_given)
         finding(audit, "P4 sale %" PRIu64 ": the ledger's terms or state differ from the journal's", row->id);
 }
 
@@ -69,7 +64,8 @@ static void compare_order(struct audit *audit, const struct order *replayed, con
     audit->orders_compared++;
     if (replayed->sale_id != row->sale_id || strcmp(replayed->buyer, row->buyer) != 0 ||
         strcmp(replayed->key, row->key) != 0 || replayed->units != row->units || replayed->amount != row->amount ||
-        replayed->state != row->state || replayed->won_ms != row->won_ms || replayed->pay_by_ms != row->pay_by_ms)
+        replayed->state != row->state || replayed->won_ms != row->won_ms || replayed->pay_by_ms != row->pay_by_ms ||
+        replayed->token_nonce != row->token_nonce)
         finding(audit, "P4 order %" PRIu64 ": the ledger's row differs from the journal's win", row->no);
 }
 
@@ -136,6 +132,8 @@ static const char *audit_decision(void *arg, const struct decision *decision)
     audit->sales_won_filed += decision->kind == DECISION_SALE_CREATED && filed;
     audit->orders_won += decision->kind == DECISION_WON;
     audit->orders_won_filed += decision->kind == DECISION_WON && filed;
+    audit->tokens_given_filed += decision->kind == DECISION_TOKEN_GIVEN && filed;
+    audit->tokens_spent_filed += decision->kind == DECISION_WON && decision->won.token_nonce != 0 && filed;
 
     struct sale sale;
     if (!engine_sale(audit->engine, decision->sale_id, &sale)) return NULL;
@@ -179,11 +177,34 @@ static enum fault ledger_order_row(void *arg, const struct order *row)
     return FAULT_NONE;
 }
 
+static enum fault ledger_token_row(void *arg, const struct ledger_token *row)
+{
+    struct audit *audit = arg;
+    audit->token_rows++;
+    audit->token_rows_spent += row->spent != 0;
+    struct order order;
+    struct sale sale;
+    bool found = false;
+    if (row->spent != 0) {
+        enum fault fault = ledger_order(audit->ledger, row->spent, &order, &found);
+        bool spent_it = fault == FAULT_NONE && found && order.token_nonce == row->nonce && order.sale_id == row->sale_id &&
+                        strcmp(order.buyer, row->buyer) == 0;
+        if (!spent_it)
+            finding(audit, "P4 token %" PRIu64 ": the ledger has it spent by order %" PRIu64 ", which did not", row->nonce,
+                    row->spent);
+    } else if (engine_sale(audit->engine, row->sale_id, &sale) &&
+               engine_token(audit->engine, row->sale_id, slice_of(row->buyer)) != row->nonce) {
+        finding(audit, "P4 token %" PRIu64 ": the ledger has it not spent, the journal leads elsewhere", row->nonce);
+    }
+    return FAULT_NONE;
+}
+
 /* The engine stands at the filed point: the ledger must say the same. */
 static void audit_ledger(struct audit *audit)
 {
     if (ledger_each_sale(audit->ledger, ledger_sale_row, audit) != FAULT_NONE ||
-        ledger_each_order(audit->ledger, ledger_order_row, audit) != FAULT_NONE) {
+        ledger_each_order(audit->ledger, ledger_order_row, audit) != FAULT_NONE ||
+        ledger_each_token(audit->ledger, ledger_token_row, audit) != FAULT_NONE) {
         finding(audit, "the ledger cannot be read");
         return;
     }
@@ -195,6 +216,11 @@ static void audit_ledger(struct audit *audit)
                 "P4 the ledger has %" PRIu64 " orders, the journal up to there has %" PRIu64 " wins (%" PRIu64
                 " rows match one)",
                 audit->order_rows, audit->orders_won_filed, audit->orders_compared);
+    if (audit->token_rows != audit->tokens_given_filed || audit->token_rows_spent != audit->tokens_spent_filed)
+        finding(audit,
+                "P4 the ledger has %" PRIu64 " tokens, %" PRIu64 " of them spent; the journal up to there gave %" PRIu64
+                " and spent %" PRIu64,
+                audit->token_rows, audit->token_rows_spent, audit->tokens_given_filed, audit->tokens_spent_filed);
 }
 
 static enum fault audit_journal(struct audit *audit, const char *folder, struct journal_damage *damage)

@@ -33,6 +33,9 @@ struct config {
     char tls_key[CONFIG_TEXT_BYTES];
     char log_level[CONFIG_TEXT_BYTES]; /* debug, info, warn, error */
     char keys[CONFIG_TEXT_BYTES];      /* path of the signing keys; empty: DATA/keys */
+    char proxies[CONFIG_TEXT_BYTES];   /* whose X-Forwarded-For counts; empty: nobody */
+    char limits[CONFIG_TEXT_BYTES];    /* name=value of the guard, separated by commas */
+    char blocks[CONFIG_TEXT_BYTES];    /* path of the block list; empty: DATA/blocks */
     int64_t reactors;                  /* 0: one per core */
     int64_t connections_max;
     int64_t orders_max;
@@ -40,6 +43,7 @@ struct config {
     int64_t space_mb_min; /* free disk space under which grabs get BUSY */
     int64_t clerk_pause_ms;
     int64_t token_ttl_s;
+    int64_t token_purchase_ttl_s;
     int64_t password_threads; /* 0: half the cores, at least 1 */
     int64_t query_threads;
     int64_t drain_ms_max;                  /* SIGTERM: how long answers under way may take */

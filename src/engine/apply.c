@@ -54,6 +54,11 @@ static void apply_won(struct engine *engine, struct sale_slot *slot, const struc
     sale->orders_made++;
 
     struct holder holder = holder_of(&engine->holdings, sale->id, decision->won.buyer);
+    if (decision->won.token_nonce != 0) {
+        uint32_t token = tokens_find(&engine->tokens, &holder);
+        assert(token != 0 && token_at(&engine->tokens, token)->nonce == decision->won.token_nonce); /* E5 */
+        tokens_drop(&engine->tokens, token, &slot->tokens_first);
+    }
     struct holding_new order = {
         .no = decision->seq,
         .won_ms = decision->at_ms,
@@ -61,8 +66,18 @@ static void apply_won(struct engine *engine, struct sale_slot *slot, const struc
         .units = decision->won.units,
         .pay_within_s = held ? (uint32_t)((decision->won.pay_by_ms - decision->at_ms) / 1000) : 0,
         .state = held ? ORDER_HELD : ORDER_PAID,
+        .token_nonce = decision->won.token_nonce,
     };
     holdings_add(&engine->holdings, &holder, &order, &slot->orders_first);
+}
+
+static void apply_token_given(struct engine *engine, struct sale_slot *slot, const struct decision *decision)
+{
+    /* In replay only, as above. */
+    if (!tokens_have_room(&engine->tokens)) slots_empty_over(engine, decision->at_ms);
+    struct holder holder = holder_of(&engine->holdings, slot->sale.id, decision->token_given.buyer);
+    tokens_add(&engine->tokens, &holder, decision->seq, &slot->tokens_first);
+    slot->sale.tokens_given++;
 }
 
 void engine_apply(struct engine *engine, const struct decision *decision)
@@ -95,6 +110,9 @@ void engine_apply(struct engine *engine, const struct decision *decision)
         break;
     case DECISION_WON:
         apply_won(engine, slot, decision);
+        break;
+    case DECISION_TOKEN_GIVEN:
+        apply_token_given(engine, slot, decision);
         break;
     }
     assert(sale_counts_add_up(&sale->counts)); /* E1 */

@@ -20,7 +20,9 @@ struct board {
     _Atomic uint64_t closes_ms;
     _Atomic uint32_t units_per_grab_max;
     _Atomic uint32_t flags;
-    uint8_t spare[24];
+    _Atomic uint64_t orders_made;
+    _Atomic uint32_t admit_max;
+    _Atomic uint32_t line_rate_per_s, line_size, line_timeout_ms;
 };
 
 _Static_assert(sizeof(struct board) == 64, "a board is one cache line");
@@ -30,6 +32,10 @@ struct board_notice {
     uint32_t available, units_per_grab_max;
     bool paused, closed;
     enum admission admission;
+    uint64_t orders_made;
+    uint32_t admit_max;
+    uint32_t line_rate_per_s, line_size, line_timeout_ms;
+    bool line_named; /* the sale's terms have the name: too long for a board */
 };
 
 void board_write(struct board *board, const struct sale *sale);

@@ -4,27 +4,21 @@
 #include <assert.h>
 #include <string.h>
 
-/* Callers read the clock before they have the lock, so the times they bring may be a little out of order. Decisions are
- * not. */
-static uint64_t decision_time(const struct engine *engine, uint64_t now_ms)
-{
-    return now_ms > engine->floor_ms ? now_ms : engine->floor_ms;
-}
-
-static struct decision decision_new(const struct engine *engine, enum decision_kind kind, uint64_t sale_id, uint64_t now_ms)
-{
-    return (struct decision){
-        .seq = engine->seq + 1,
-        .at_ms = decision_time(engine, now_ms),
-        .kind = kind,
-        .sale_id = sale_id,
-    };
-}
-
-static bool grab_is_well_formed(const struct grab *grab)
+bool grab_is_well_formed(const struct grab *grab)
 {
     return grab->units > 0 && (grab->buyer.len == 0 || text_may_be_kept(grab->buyer, BUYER_BYTES_MAX)) &&
            (grab->key.len == 0 || text_may_be_kept(grab->key, IDEMPOTENCY_KEY_BYTES_MAX));
+}
+
+/* A token is good while it is the one that its buyer was given and has not spent. */
+static enum verdict token_judge(const struct engine *engine, const struct grab *grab, const struct sale *sale,
+                                const struct holder *holder)
+{
+    if (!admission_takes_tokens(sale->terms.admission)) return VERDICT_DONE;
+    if (grab->token_nonce == 0) return token_lacking(grab, sale->terms.admission);
+    uint32_t cell = tokens_find(&engine->tokens, holder);
+    bool good = cell != 0 && token_at(&engine->tokens, cell)->nonce == grab->token_nonce;
+    return good ? VERDICT_DONE : VERDICT_TOKEN_INVALID;
 }
 
 /* The order is part of the API, because a buyer sees only the first that applies. *named is the order that the answer
@@ -40,13 +34,15 @@ static enum verdict grab_judge(const struct engine *engine, const struct grab *g
     if (sale_is_closed(sale, now_ms)) return VERDICT_CLOSED;
     if (now_ms < sale->terms.opens_ms) return VERDICT_NOT_OPEN;
     if (sale->paused) return VERDICT_PAUSED;
+    enum verdict token = token_judge(engine, grab, sale, holder);
+    if (token != VERDICT_DONE) return token;
     if (grab->units > sale->terms.units_per_grab_max) return VERDICT_OVER_LIMIT;
 
     *named = holdings_newest(&engine->holdings, holder);
     uint32_t grabs = *named == 0 ? 0 : holding_at(&engine->holdings, *named)->grabs;
     if (grabs >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
     if (grab->units > sale->counts.available) return VERDICT_SOLD_OUT;
-    if (!holdings_have_room(&engine->holdings)) return VERDICT_BUSY;
+    if (grab->turned_away || !holdings_have_room(&engine->holdings)) return VERDICT_BUSY;
     return VERDICT_WON;
 }
 
@@ -64,12 +60,14 @@ static void grab_win(const struct engine *engine, const struct grab *grab, const
     order->won_ms = out->at_ms;
     order->pay_by_ms = sale_pay_by_ms(&sale->terms, out->at_ms);
     order->state = order->pay_by_ms == 0 ? ORDER_PAID : ORDER_HELD;
+    order->token_nonce = admission_takes_tokens(sale->terms.admission) ? grab->token_nonce : 0;
 
     out->won.buyer = slice_of(order->buyer);
     out->won.key = (struct slice){ order->key, grab->key.len };
     out->won.units = order->units;
     out->won.amount = order->amount;
     out->won.pay_by_ms = order->pay_by_ms;
+    out->won.token_nonce = order->token_nonce;
 }
 
 enum verdict grab_decide(const struct engine *engine, const struct grab *grab, struct decision *out,
@@ -111,38 +109,6 @@ enum verdict engine_decide_grab(const struct engine *engine, const struct grab *
     return answer->verdict = VERDICT_BAD_INPUT;
 }
 
-/* Every check of the full decision that comes before SOLD_OUT must come here too; where one fails, the full decision
- * says so. Fewer left than asked is not enough: what is left may be enough for the next one, and only the lock can tell
- * who that is. */
-enum verdict engine_refuse_early(const struct engine *engine, const struct grab *grab)
-{
-    struct board_notice notice;
-    if (!board_read(board_at(engine, grab->sale_id), &notice)) return VERDICT_DONE;
-    if (notice.available != 0) return VERDICT_DONE;
-    if (grab->sale_id == 0 || notice.sale_id != grab->sale_id) return VERDICT_DONE;
-    if (!grab_is_well_formed(grab) || buyer_is_made_up(grab->buyer)) return VERDICT_DONE;
-    if (notice.closed || (notice.closes_ms != 0 && grab->now_ms >= notice.closes_ms)) return VERDICT_DONE;
-    if (grab->now_ms < notice.opens_ms) return VERDICT_DONE;
-    if (notice.paused) return VERDICT_DONE;
-    if (grab->units > notice.units_per_grab_max) return VERDICT_DONE;
-
-    bool nameless = grab->buyer.len == 0 && grab->key.len == 0;
-    if (nameless) return notice.admission == ADMISSION_OPEN ? VERDICT_SOLD_OUT : VERDICT_DONE;
-
-    char name[BUYER_BYTES_MAX + 1];
-    struct slice buyer = buyer_of(grab, notice.admission, 0, name);
-    if (buyer.len == 0) return VERDICT_DONE;
-    struct holder holder = holder_of(&engine->holdings, grab->sale_id, buyer);
-    return holdings_may_hold(&engine->holdings, &holder) ? VERDICT_DONE : VERDICT_SOLD_OUT;
-}
-
-bool engine_admits_anyone(const struct engine *engine, uint64_t sale_id)
-{
-    struct board_notice notice;
-    while (!board_read(board_at(engine, sale_id), &notice)) continue; /* a writer is between two stores */
-    return sale_id != 0 && notice.sale_id == sale_id && notice.admission == ADMISSION_OPEN;
-}
-
 static bool name_is_taken(const struct engine *engine, struct slice seller, const char *name)
 {
     return names_sale(&engine->names, names_hash(&engine->names, seller, slice_of(name))) != 0;
@@ -182,13 +148,51 @@ static const struct sale *asker_sale(const struct engine *engine, const struct a
     return asker->admin || slice_is(asker->name, slot->sale.seller) ? &slot->sale : NULL;
 }
 
+static enum verdict token_decide(const struct engine *engine, const struct token_ask *ask, struct decision *out,
+                                 struct token_answer *answer)
+{
+    if (!text_may_be_kept(ask->buyer, BUYER_BYTES_MAX)) return VERDICT_BAD_INPUT;
+    const struct sale_slot *slot = slot_find(engine, ask->sale_id);
+    if (slot == NULL) return VERDICT_NO_SUCH_SALE;
+    const struct sale *sale = &slot->sale;
+    *out = decision_new(engine, DECISION_TOKEN_GIVEN, sale->id, ask->now_ms);
+    out->token_given.buyer = ask->buyer;
+    answer->nonce = out->seq;
+
+    if (sale_is_closed(sale, out->at_ms)) return VERDICT_CLOSED;
+    if (sale->terms.admission != ask->admission) return VERDICT_NO_TOKENS_NEEDED;
+    struct holder holder = holder_of(&engine->holdings, sale->id, ask->buyer);
+    uint32_t newest = holdings_newest(&engine->holdings, &holder);
+    uint32_t grabs = newest == 0 ? 0 : holding_at(&engine->holdings, newest)->grabs;
+    if (grabs >= sale->terms.grabs_per_buyer_max) {
+        holdings_order(&engine->holdings, newest, sale, &answer->order);
+        return VERDICT_ALREADY_WON;
+    }
+    if (sale->counts.available == 0) return VERDICT_SOLD_OUT;
+    uint32_t cell = tokens_find(&engine->tokens, &holder);
+    if (cell != 0) {
+        answer->nonce = token_at(&engine->tokens, cell)->nonce;
+        return VERDICT_REPEATED;
+    }
+    if (sale->terms.tokens_max != 0 && sale->tokens_given >= sale->terms.tokens_max) return VERDICT_NO_TOKENS_LEFT;
+    return tokens_have_room(&engine->tokens) ? VERDICT_DONE : VERDICT_BUSY;
+}
+
+enum verdict engine_decide_token(const struct engine *engine, const struct token_ask *ask, struct decision *out,
+                                 struct token_answer *answer)
+{
+    assert(admission_takes_tokens(ask->admission));
+    return answer->verdict = token_decide(engine, ask, out, answer);
+}
+
 /* Terms that buyers have relied on since the sale opened. Among them is all that an order in memory leaves to its sale. */
 static bool terms_keep_word(const struct sale_terms *was, const struct sale_terms *is)
 {
     bool closes_no_earlier = is->closes_ms == 0 || (was->closes_ms != 0 && is->closes_ms >= was->closes_ms);
     return closes_no_earlier && was->price == is->price && strcmp(was->currency, is->currency) == 0 &&
            was->units_per_grab_max == is->units_per_grab_max && was->grabs_per_buyer_max == is->grabs_per_buyer_max &&
-           was->opens_ms == is->opens_ms && was->admission == is->admission;
+           was->opens_ms == is->opens_ms && was->admission == is->admission && was->tokens_max == is->tokens_max &&
+           was->admit_max == is->admit_max;
 }
 
 enum verdict engine_decide_change(const struct engine *engine, const struct asker *asker, uint64_t sale_id,

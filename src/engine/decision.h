@@ -1,6 +1,7 @@
 /* decision: what happened to a sale, once. The journal stores it, replay applies it, the clerk files it.
  *
- * seq is dense: 1, 2, 3 … over the life of the journal. The number of an order is the seq of its win.
+ * seq is dense: 1, 2, 3 … over the life of the journal. The number of an order is the seq of its win, the nonce of a
+ * purchase token the seq at which it was given.
  * Slices and pointers belong to whoever made the decision and live until the call that was given it returns. */
 #ifndef STAMPEDE_ENGINE_DECISION_H
 #define STAMPEDE_ENGINE_DECISION_H
@@ -18,6 +19,7 @@ enum decision_kind {
     DECISION_SALE_RESUMED = 5,
     DECISION_SALE_CLOSED = 6,
     DECISION_WON = 7,
+    DECISION_TOKEN_GIVEN = 8,
 };
 
 struct decision {
@@ -37,9 +39,13 @@ struct decision {
             struct slice buyer;
             struct slice key; /* empty: none */
             uint32_t units;
-            int64_t amount;     /* price x units at the moment of the win; -1: no price */
-            uint64_t pay_by_ms; /* 0: paid at once */
+            int64_t amount;       /* price x units at the moment of the win; -1: no price */
+            uint64_t pay_by_ms;   /* 0: paid at once */
+            uint64_t token_nonce; /* of the purchase token it spends; 0: none */
         } won;
+        struct {
+            struct slice buyer;
+        } token_given; /* its nonce is seq */
     };
 };
 

@@ -26,7 +26,13 @@ static uint64_t terms_digest(const struct sale_terms *terms)
     digest = chain(digest, terms->opens_ms);
     digest = chain(digest, terms->closes_ms);
     digest = chain(digest, terms->pay_within_s);
-    return chain(digest, (uint64_t)terms->admission);
+    digest = chain(digest, (uint64_t)terms->admission);
+    digest = chain(digest, terms->tokens_max);
+    digest = chain(digest, terms->admit_max);
+    digest = chain(digest, terms->line_rate_per_s);
+    digest = chain(digest, terms->line_size);
+    digest = chain(digest, terms->line_timeout_ms);
+    return chain_text(digest, slice_of(terms->line_name));
 }
 
 /* What a decision says beyond its kind, in one word. */
@@ -44,20 +50,21 @@ static uint64_t content_digest(const struct decision *decision)
     case DECISION_SALE_PAUSED:
     case DECISION_SALE_RESUMED:
     case DECISION_SALE_CLOSED:
+    case DECISION_TOKEN_GIVEN:
         break;
     }
     return 0;
 }
 
 struct digest_record {
-    uint64_t digest, seq, at_ms, sale_id, content, orders_made;
+    uint64_t digest, seq, at_ms, sale_id, content, orders_made, tokens_given, token_nonce;
     struct sale_counts counts;
     uint32_t kind, units;
     uint32_t buyer_len, key_len;
     char texts[BUYER_BYTES_MAX + IDEMPOTENCY_KEY_BYTES_MAX];
 };
 
-_Static_assert(offsetof(struct digest_record, texts) == 80, "no padding, whose bytes would be anyone's guess");
+_Static_assert(offsetof(struct digest_record, texts) == 96, "no padding, whose bytes would be anyone's guess");
 
 /* A win is digested in one pass, buyer and key after the numbers, for there are many of them and the lock is held. */
 uint64_t digest_next(uint64_t digest, const struct decision *decision, const struct sale *sale)
@@ -69,6 +76,8 @@ uint64_t digest_next(uint64_t digest, const struct decision *decision, const str
     record.sale_id = decision->sale_id;
     record.content = content_digest(decision);
     record.orders_made = sale->orders_made;
+    record.tokens_given = sale->tokens_given;
+    record.token_nonce = 0;
     record.counts = sale->counts;
     record.kind = (uint32_t)decision->kind;
     record.units = record.buyer_len = record.key_len = 0;
@@ -77,12 +86,18 @@ uint64_t digest_next(uint64_t digest, const struct decision *decision, const str
     if (decision->kind == DECISION_WON) {
         struct slice buyer = decision->won.buyer, key = decision->won.key;
         record.units = decision->won.units;
+        record.token_nonce = decision->won.token_nonce;
         record.buyer_len = (uint32_t)buyer.len;
         record.key_len = (uint32_t)key.len;
         memcpy(end, buyer.data, buyer.len);
         end += buyer.len;
         if (key.len > 0) memcpy(end, key.data, key.len);
         end += key.len;
+    } else if (decision->kind == DECISION_TOKEN_GIVEN) {
+        struct slice buyer = decision->token_given.buyer;
+        record.buyer_len = (uint32_t)buyer.len;
+        memcpy(end, buyer.data, buyer.len);
+        end += buyer.len;
     }
     return siphash(digest_key, &record, (size_t)(end - (char *)&record));
 }

@@ -19,6 +19,7 @@ enum fault engine_open(struct engine **out, uint32_t orders_max, const uint8_t h
     enum fault fault = region_open(&engine->slots, SALES_OPEN_MAX * sizeof(struct sale_slot));
     if (fault == FAULT_NONE) fault = region_open(&engine->boards, SALES_OPEN_MAX * sizeof(struct board));
     if (fault == FAULT_NONE) fault = holdings_open(&engine->holdings, orders_max, hash_key);
+    if (fault == FAULT_NONE) fault = tokens_open(&engine->tokens, orders_max);
     if (fault == FAULT_NONE) fault = names_open(&engine->names, SALE_NAMES_MAX, hash_key);
     if (fault != FAULT_NONE) {
         engine_close(engine);
@@ -32,6 +33,7 @@ void engine_close(struct engine *engine)
 {
     if (engine == NULL) return;
     names_close(&engine->names);
+    tokens_close(&engine->tokens);
     holdings_close(&engine->holdings);
     region_close(&engine->boards);
     region_close(&engine->slots);
@@ -78,6 +80,14 @@ bool engine_order(const struct engine *engine, uint64_t order_no, struct order *
     return true;
 }
 
+uint64_t engine_token(const struct engine *engine, uint64_t sale_id, struct slice buyer)
+{
+    if (slot_find(engine, sale_id) == NULL || buyer.len > BUYER_BYTES_MAX) return 0;
+    struct holder holder = holder_of(&engine->holdings, sale_id, buyer);
+    uint32_t cell = tokens_find(&engine->tokens, &holder);
+    return cell == 0 ? 0 : token_at(&engine->tokens, cell)->nonce;
+}
+
 uint64_t engine_sale_by_name(const struct engine *engine, struct slice seller, struct slice name)
 {
     if (seller.len > USERNAME_BYTES_MAX || name.len > SALE_NAME_BYTES_MAX) return 0;
@@ -102,7 +112,9 @@ void engine_usage(const struct engine *engine, struct engine_usage *out)
         .sales = engine->sales,
         .orders = engine->holdings.orders.used,
         .orders_max = engine->holdings.orders.cells_max,
+        .tokens = engine->tokens.cells.used,
         .bytes = sizeof *engine + holdings_bytes(&engine->holdings) + names_bytes(&engine->names) +
+                 tokens_bytes(&engine->tokens) +
                  engine->slots_touched * (uint64_t)(sizeof(struct sale_slot) + sizeof(struct board)),
     };
 }

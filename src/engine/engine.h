@@ -2,22 +2,26 @@
  *
  * Two halves. engine_decide_*() read and answer a verdict; on VERDICT_WON or VERDICT_DONE they have filled a complete
  * decision. engine_apply() writes that decision and cannot fail; replay calls engine_apply() alone. The caller holds one
- * lock around decide, apply and the append to the journal (gate/local.c); only engine_refuse_early() and
- * engine_admits_anyone() may be called without it. A decision's time is the caller's, or that of the decision before it
- * where the caller read the clock a little too early: times in the journal never go back (P12).
+ * lock around decide, apply and the append to the journal (gate/local.c); only engine_refuse_early(),
+ * engine_refuse_token_early(), engine_notice() and engine_admission() may be called without it. A decision's time is the
+ * caller's, or that of the decision before it where the caller read the clock a little too early: times in the journal never
+ * go back (P12).
  *
  * Invariants:
  *   E1  available + held + sold = offered for every sale, after every apply (P1).
  *   E2  a buyer's held and paid orders in a sale never exceed grabs_per_buyer_max as it was when they won (P2).
  *   E3  order numbers and sequence numbers only rise.
  *   E4  the digest after seq n depends only on the decisions up to n and the states they led to (P5).
+ *   E5  a purchase token is spent by one win at most, and only by its buyer's in its sale.
  *
- * Memory is reserved at open and touched as it is used: about 90 bytes for an order with a 16-byte buyer. */
+ * Memory is reserved at open and touched as it is used: about 90 bytes for an order with a 16-byte buyer, 50 more for a
+ * purchase token that is not spent. */
 #ifndef STAMPEDE_ENGINE_ENGINE_H
 #define STAMPEDE_ENGINE_ENGINE_H
 
 #include "base/fault.h"
 #include "base/slice.h"
+#include "engine/board.h"
 #include "engine/decision.h"
 #include "engine/sale.h"
 #include "engine/verdict.h"
@@ -27,17 +31,24 @@
 
 struct engine;
 
-/* Reserves the memory for orders_max orders of open sales. hash_key: 16 random bytes for the tables keyed by names. */
+/* Reserves the memory for orders_max orders of open sales, and as many purchase tokens not spent. hash_key: 16 random bytes
+ * for the tables keyed by names. */
 enum fault engine_open(struct engine **out, uint32_t orders_max, const uint8_t hash_key[16]) MUST_USE;
 void engine_close(struct engine *engine);
 
-/* A grab as it reaches the gate. buyer empty: an open sale's next claim number names the buyer. */
+/* A grab as it reaches the gate. buyer empty: an open sale's next claim number names the buyer.
+ *
+ * The guard has checked the signature, the buyer, the sale and the expiry of a purchase token: token_nonce is that of a good
+ * one. 0 means that there is none, or, with token_brought, that what was brought is no good. */
 struct grab {
     uint64_t sale_id;
     struct slice buyer;
     struct slice key; /* Idempotency-Key, empty: none */
     uint32_t units;
     uint64_t now_ms;
+    uint64_t token_nonce;
+    bool token_brought;
+    bool turned_away; /* the guard lets it take nothing: BUSY where it would have won */
 };
 
 /* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (the buyer's newest counting order). */
@@ -47,16 +58,23 @@ struct grab_answer {
     struct order order;
 };
 
-/* Without the lock, from any thread: VERDICT_SOLD_OUT when the sale is running, has nothing left at all and the buyer
- * certainly holds nothing in it, so that the full decision would say the same; VERDICT_DONE when only that can tell. */
+/* Without the lock, from any thread: a refusal, when the sale is running, the buyer certainly holds nothing in it and the
+ * full decision would say the same: SOLD_OUT when nothing is left at all, TOKEN_REQUIRED or TOKEN_INVALID when the guard has
+ * found no good token, SOLD_OUT or BUSY for one turned away. VERDICT_DONE when only the full decision can tell. */
 enum verdict engine_refuse_early(const struct engine *engine, const struct grab *grab);
 
-/* Without the lock, from any thread: whether the sale is in memory with admission open. */
-bool engine_admits_anyone(const struct engine *engine, uint64_t sale_id);
+/* Without the lock, from any thread: what stands on the board outside a sale, or whom it admits. False where the sale is not
+ * in memory. */
+bool engine_notice(const struct engine *engine, uint64_t sale_id, struct board_notice *out);
+bool engine_admission(const struct engine *engine, uint64_t sale_id, enum admission *out);
 
 /* First that applies: BAD_INPUT (no units, a text too long or with a NUL in it), NO_SUCH_SALE, REPEATED / KEY_REUSED
- * (same key, other units), CLOSED, NOT_OPEN, PAUSED, OVER_LIMIT, ALREADY_WON, SOLD_OUT, BUSY (no memory for another
- * order), WON.
+ * (same key, other units), CLOSED, NOT_OPEN, PAUSED, TOKEN_REQUIRED, TOKEN_INVALID, OVER_LIMIT, ALREADY_WON, SOLD_OUT, BUSY
+ * (no memory for another order, or turned away), WON.
+ *
+ * A sale with admission token wants a token that was given to this buyer and not spent. One with admission line takes it
+ * from those who have one; whether the others have stood in line is the guard's to know. A win spends the token it brought;
+ * sales that ask for none look at none.
  *
  * A grab without a buyer, in a sale with admission open, gets one: "claim:" and its number, or with a key "key:" and
  * the key, so that a repeat finds its order ("cut:", the key cut to fit and its hash, where it is longer than 60 bytes).
@@ -65,6 +83,32 @@ bool engine_admits_anyone(const struct engine *engine, uint64_t sale_id);
  * A name that looks like one of those is BAD_INPUT there. The slices of *out point into *answer. */
 enum verdict engine_decide_grab(const struct engine *engine, const struct grab *grab, struct decision *out,
                                 struct grab_answer *answer);
+
+/* Who asks for a purchase token, and on the word of whom: admission is ADMISSION_TOKEN for a buyer who asks for it, or
+ * ADMISSION_LINE for one whom the line has let through. */
+struct token_ask {
+    uint64_t sale_id;
+    struct slice buyer;
+    enum admission admission;
+    uint64_t now_ms;
+};
+
+/* nonce for DONE and REPEATED, order for ALREADY_WON. */
+struct token_answer {
+    enum verdict verdict;
+    uint64_t nonce;
+    struct order order;
+};
+
+/* Without the lock, from any thread: SOLD_OUT as engine_refuse_early(), else DONE. */
+enum verdict engine_refuse_token_early(const struct engine *engine, const struct token_ask *ask);
+
+/* First that applies: BAD_INPUT (no buyer or one that is too long), NO_SUCH_SALE, CLOSED, NO_TOKENS_NEEDED (the sale has
+ * another admission), ALREADY_WON (as often as the sale allows: a token would be of no use to them, and one less for
+ * others), SOLD_OUT (nothing is left), REPEATED (the buyer has one that is not spent: the same nonce), NO_TOKENS_LEFT, BUSY
+ * (no memory for another), DONE. So a buyer takes at most one token more of tokens_max than they win. */
+enum verdict engine_decide_token(const struct engine *engine, const struct token_ask *ask, struct decision *out,
+                                 struct token_answer *answer);
 
 /* Who asks for a seller's change, and when. A sale of someone else does not exist for a seller: NO_SUCH_SALE (P8). */
 struct asker {
@@ -78,7 +122,8 @@ struct asker {
 enum verdict engine_decide_create(const struct engine *engine, const struct asker *seller, const struct sale_terms *terms,
                                   uint32_t stock, struct decision *out);
 /* terms are the whole terms after the change. BAD_INPUT as for a new sale; CLOSED once closed; SALE_OPEN when the sale
- * has opened and anything but name, description, closes_ms (later, or removed) and pay_within_s differs; NAME_TAKEN. */
+ * has opened and anything but name, description, closes_ms (later, or removed), pay_within_s and the line differs;
+ * NAME_TAKEN. */
 enum verdict engine_decide_change(const struct engine *engine, const struct asker *asker, uint64_t sale_id,
                                   const struct sale_terms *terms, struct decision *out);
 /* NOT_AVAILABLE: withdraws more than is available, or offers more than STOCK_MAX. CLOSED once closed. */
@@ -105,6 +150,7 @@ const char *engine_objection(const struct engine *engine, const struct decision 
 enum fault engine_load_sale(struct engine *engine, const struct sale *sale) MUST_USE;
 enum fault engine_load_name(struct engine *engine, struct slice seller, struct slice name, uint64_t sale_id) MUST_USE;
 enum fault engine_load_order(struct engine *engine, const struct order *order) MUST_USE;
+enum fault engine_load_token(struct engine *engine, uint64_t sale_id, struct slice buyer, uint64_t nonce) MUST_USE;
 void engine_load_point(struct engine *engine, uint64_t seq, uint64_t digest, uint64_t sale_id_last, uint64_t at_ms);
 
 uint64_t engine_seq(const struct engine *engine);    /* of the last decision applied */
@@ -120,14 +166,17 @@ uint64_t engine_sale_by_name(const struct engine *engine, struct slice seller, s
 /* Walks what is in memory, for the audit and for housekeeping. Stops when visit returns false. */
 void engine_each_sale(const struct engine *engine, bool (*visit)(void *arg, const struct sale *sale), void *arg);
 void engine_each_order(const struct engine *engine, bool (*visit)(void *arg, const struct order *order), void *arg);
+/* The purchase token of a buyer that is not spent, or 0. */
+uint64_t engine_token(const struct engine *engine, uint64_t sale_id, struct slice buyer);
 
 /* Lets go of a sale closed at now_ms with nothing held, once the ledger can answer for it. From the first call on neither
- * the sale nor its orders are found here; its memory comes back at most orders_max orders a call, so that the lock is held
- * shortly. True when none of it is left, false when there is more to do or the sale is not over. Its name stays taken. */
+ * the sale nor its orders are found here; its memory comes back at most orders_max orders or tokens a call, so that the lock
+ * is held shortly. True when none of it is left, false when there is more to do or the sale is not over. Its name stays
+ * taken. */
 bool engine_forget(struct engine *engine, uint64_t sale_id, uint32_t orders_max, uint64_t now_ms);
 
 struct engine_usage {
-    uint32_t sales, orders, orders_max;
+    uint32_t sales, orders, orders_max, tokens;
     uint64_t bytes; /* of memory touched for them, reserved memory not counted */
 };
 void engine_usage(const struct engine *engine, struct engine_usage *out);

@@ -9,10 +9,12 @@
 #include "engine/engine.h"
 #include "engine/holdings.h"
 #include "engine/names.h"
+#include "engine/tokens.h"
 
 struct sale_slot {
     struct sale sale;      /* id 0: nobody sits here */
     uint32_t orders_first; /* head of the list of its orders, 0 if none */
+    uint32_t tokens_first; /* of its tokens that are not spent */
     bool leaving;          /* being let go of: nobody finds it any more, its place is not free yet */
 };
 
@@ -21,6 +23,7 @@ struct engine {
     struct region boards; /* struct board [SALES_OPEN_MAX]; never unmapped while anyone may read */
     struct holdings holdings;
     struct names names;
+    struct tokens tokens;
     uint32_t sales;         /* slots taken */
     uint32_t slots_touched; /* slots ever taken */
     uint64_t seq;
@@ -52,7 +55,9 @@ bool slot_is_free(const struct engine *engine, uint64_t sale_id); /* of the slot
 void slot_take(struct engine *engine, const struct sale *sale);
 /* Whether replay may give up a sale because the server had: closed by then, with nothing held. */
 bool slot_is_over(const struct sale_slot *slot, uint64_t now_ms);
-bool slots_any_over(const struct engine *engine, uint64_t now_ms);
+/* Whether giving up those that are over would give memory for another order, or another token. */
+bool slots_over_have_orders(const struct engine *engine, uint64_t now_ms);
+bool slots_over_have_tokens(const struct engine *engine, uint64_t now_ms);
 /* Empties one slot, and all that are over. */
 void slot_empty(struct engine *engine, struct sale_slot *slot);
 void slots_empty_over(struct engine *engine, uint64_t now_ms);
@@ -63,7 +68,36 @@ static inline bool text_may_be_kept(struct slice text, size_t bytes_max)
     return text.len > 0 && text.len <= bytes_max && memchr(text.data, '\0', text.len) == NULL;
 }
 
-/* decide.c: engine_decide_grab() for a buyer that has its name already, also one that was made up for it. */
+/* Callers read the clock before they have the lock, so the times they bring may be a little out of order. Decisions are
+ * not. */
+static inline uint64_t decision_time(const struct engine *engine, uint64_t now_ms)
+{
+    return now_ms > engine->floor_ms ? now_ms : engine->floor_ms;
+}
+
+static inline struct decision decision_new(const struct engine *engine, enum decision_kind kind, uint64_t sale_id,
+                                           uint64_t now_ms)
+{
+    return (struct decision){
+        .seq = engine->seq + 1,
+        .at_ms = decision_time(engine, now_ms),
+        .kind = kind,
+        .sale_id = sale_id,
+    };
+}
+
+/* Whether a win of this sale spends the token it brings. */
+static inline bool admission_takes_tokens(enum admission admission)
+{
+    return admission == ADMISSION_TOKEN || admission == ADMISSION_LINE;
+}
+
+/* early.c: what is wrong with a token that the guard has not found good; VERDICT_DONE where nothing is, or the guard has. */
+enum verdict token_lacking(const struct grab *grab, enum admission admission);
+
+/* decide.c */
+bool grab_is_well_formed(const struct grab *grab);
+/* engine_decide_grab() for a buyer that has its name already, also one that was made up for it. */
 enum verdict grab_decide(const struct engine *engine, const struct grab *grab, struct decision *out,
                          struct grab_answer *answer);
 

@@ -5,18 +5,15 @@
 #include <assert.h>
 #include <string.h>
 
-static const uint32_t text_bytes[HOLDING_TEXT_SIZES] = { 16, 32, 64 };
-
 enum fault holdings_open(struct holdings *holdings, uint32_t orders_max, const uint8_t hash_key[16])
 {
     *holdings = (struct holdings){ 0 };
     memcpy(holdings->hash_key, hash_key, sizeof holdings->hash_key);
 
     enum fault fault = pool_open(&holdings->orders, sizeof(struct holding), orders_max);
-    /* An order has two texts at most, and any size of cell may have to hold all of them. Room is reserved, not used:
-     * this way an order that finds a cell finds its texts' cells too. */
-    for (int i = 0; i < HOLDING_TEXT_SIZES && fault == FAULT_NONE; i++)
-        fault = pool_open(&holdings->texts[i], text_bytes[i], orders_max * 2);
+    /* An order has two texts at most: one that finds a cell finds its texts' cells too. */
+    if (fault == FAULT_NONE) fault = texts_open(&holdings->texts, orders_max * 2);
+    if (fault == FAULT_NONE) fault = region_open(&holdings->nonces, (orders_max + UINT64_C(1)) * sizeof(uint64_t));
     if (fault == FAULT_NONE) fault = filter_open(&holdings->buyers, orders_max);
     if (fault == FAULT_NONE)
         fault = index_open(&holdings->by_buyer, &holdings->orders, offsetof(struct holding, buyer_hash),
@@ -37,7 +34,8 @@ void holdings_close(struct holdings *holdings)
     index_close(&holdings->by_no);
     index_close(&holdings->by_buyer);
     filter_close(&holdings->buyers);
-    for (int i = 0; i < HOLDING_TEXT_SIZES; i++) pool_close(&holdings->texts[i]);
+    region_close(&holdings->nonces);
+    texts_close(&holdings->texts);
     pool_close(&holdings->orders);
 }
 
@@ -69,35 +67,11 @@ bool holdings_may_hold(const struct holdings *holdings, const struct holder *hol
     return filter_has(&holdings->buyers, (uint32_t)holder->hash);
 }
 
-static int text_size(size_t len)
-{
-    return len <= 16 ? 0 : len <= 32 ? 1 : 2;
-}
-
-static struct slice text_at(const struct holdings *holdings, uint32_t cell, uint8_t len)
-{
-    return (struct slice){ pool_cell(&holdings->texts[text_size(len)], cell), len };
-}
-
-static uint32_t text_put(struct holdings *holdings, struct slice text)
-{
-    struct pool *pool = &holdings->texts[text_size(text.len)];
-    uint32_t cell = pool_acquire(pool);
-    assert(cell != 0);
-    memcpy(pool_cell(pool, cell), text.data, text.len);
-    return cell;
-}
-
-static void text_drop(struct holdings *holdings, uint32_t cell, uint8_t len)
-{
-    pool_release(&holdings->texts[text_size(len)], cell);
-}
-
 /* A slot is given to another sale only when its last order is gone, so a slot says which sale. */
 static bool is_holder(const struct holdings *holdings, const struct holding *holding, const struct holder *holder)
 {
     return holding->slot == holder->slot &&
-           slice_equal(text_at(holdings, holding->buyer_cell, holding->buyer_len), holder->buyer);
+           slice_equal(texts_at(&holdings->texts, holding->buyer_cell, holding->buyer_len), holder->buyer);
 }
 
 /* The filter is asked first: it is a tenth of the size of the index and its cells, so it stays near, and most who come have
@@ -113,7 +87,7 @@ uint32_t holdings_newest(const struct holdings *holdings, const struct holder *h
 
 static bool is_key(const struct holdings *holdings, const struct holding *holding, struct slice key)
 {
-    return slice_equal(text_at(holdings, holding->key_cell, holding->key_len), key);
+    return slice_equal(texts_at(&holdings->texts, holding->key_cell, holding->key_len), key);
 }
 
 uint32_t holdings_by_key(const struct holdings *holdings, const struct holder *holder, struct slice key)
@@ -138,6 +112,11 @@ uint32_t holdings_by_no(const struct holdings *holdings, uint64_t no)
     uint32_t cell = index_first(&holdings->by_no, (uint32_t)no);
     while (cell != 0 && holding_no(holding_at(holdings, cell)) != no) cell = index_next(&holdings->by_no, cell);
     return cell;
+}
+
+static uint64_t *nonce_at(const struct holdings *holdings, uint32_t cell)
+{
+    return (uint64_t *)(void *)holdings->nonces.base + cell;
 }
 
 bool holdings_have_room(const struct holdings *holdings)
@@ -184,17 +163,22 @@ void holdings_add(struct holdings *holdings, const struct holder *holder, const 
         .no_high = (uint32_t)(order->no >> 32),
         .won_ms = order->won_ms,
         .buyer_hash = (uint32_t)holder->hash,
-        .buyer_cell = text_put(holdings, holder->buyer),
+        .buyer_cell = texts_put(&holdings->texts, holder->buyer),
         .buyer_len = (uint8_t)holder->buyer.len,
         .units = order->units,
         .pay_within_s = order->pay_within_s,
-        .state = order->state & 0x7f,
+        .state = order->state & 0x3f,
+        .token = order->token_nonce != 0,
         .slot = (uint16_t)holder->slot,
     };
     *list = cell;
+    if (order->token_nonce != 0) {
+        *nonce_at(holdings, cell) = order->token_nonce;
+        if (holdings->nonces_last < cell) holdings->nonces_last = cell;
+    }
     index_put(&holdings->by_no, cell);
     if (order->key.len > 0) {
-        holding->key_cell = text_put(holdings, order->key);
+        holding->key_cell = texts_put(&holdings->texts, order->key);
         holding->key_len = (uint8_t)order->key.len;
         holding->key_hash = (uint32_t)hash_number_and_text(holdings, holder->hash, order->key);
         index_put(&holdings->by_key, cell);
@@ -216,16 +200,16 @@ void holdings_drop(struct holdings *holdings, uint32_t *list)
     }
     if (holding->key_cell != 0) {
         index_remove(&holdings->by_key, cell);
-        text_drop(holdings, holding->key_cell, holding->key_len);
+        texts_drop(&holdings->texts, holding->key_cell, holding->key_len);
     }
-    text_drop(holdings, holding->buyer_cell, holding->buyer_len);
+    texts_drop(&holdings->texts, holding->buyer_cell, holding->buyer_len);
     holding->units = 0;
     pool_release(&holdings->orders, cell);
 }
 
 static void text_copy(const struct holdings *holdings, uint32_t cell, uint8_t len, char *out)
 {
-    struct slice text = text_at(holdings, cell, len);
+    struct slice text = texts_at(&holdings->texts, cell, len);
     memcpy(out, text.data, text.len);
     out[text.len] = '\0';
 }
@@ -242,6 +226,7 @@ void holdings_order(const struct holdings *holdings, uint32_t cell, const struct
     out->state = (enum order_state)holding->state;
     out->won_ms = holding->won_ms;
     out->pay_by_ms = holding->pay_within_s == 0 ? 0 : holding->won_ms + holding->pay_within_s * UINT64_C(1000);
+    out->token_nonce = holding->token ? *nonce_at(holdings, cell) : 0;
 }
 
 static uint64_t pool_bytes(const struct pool *pool)
@@ -256,7 +241,7 @@ static uint64_t index_bytes(const struct index *index)
 
 uint64_t holdings_bytes(const struct holdings *holdings)
 {
-    uint64_t bytes = pool_bytes(&holdings->orders) + filter_bytes(&holdings->buyers);
-    for (int i = 0; i < HOLDING_TEXT_SIZES; i++) bytes += pool_bytes(&holdings->texts[i]);
+    uint64_t bytes = pool_bytes(&holdings->orders) + filter_bytes(&holdings->buyers) + texts_bytes(&holdings->texts);
+    bytes += holdings->nonces_last * sizeof(uint64_t);
     return bytes + index_bytes(&holdings->by_buyer) + index_bytes(&holdings->by_no) + index_bytes(&holdings->by_key);
 }

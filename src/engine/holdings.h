@@ -2,7 +2,8 @@
  *
  * One cell of 64 bytes an order, and one cell of 16, 32 or 64 bytes for each of its texts. Only the newest order of a
  * buyer stands in the index by buyer: it knows how many there are, which is all a decision asks. A sale's orders hang on
- * a list, newest first, so that a sale that is over can be let go of piece by piece.
+ * a list, newest first, so that a sale that is over can be let go of piece by piece. Which purchase token an order has
+ * spent stands beside the cells, in memory that is touched only where there is one.
  *
  * Under the engine's lock, but for holder_of() and holdings_may_hold(). */
 #ifndef STAMPEDE_ENGINE_HOLDINGS_H
@@ -14,6 +15,7 @@
 #include "base/slice.h"
 #include "engine/filter.h"
 #include "engine/sale.h"
+#include "engine/texts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +35,8 @@ struct holding {
     uint32_t units;    /* 0: the cell is free */
     uint32_t pay_within_s;
     uint32_t grabs : 24; /* of the newest: the buyer's held and paid orders */
-    uint32_t state : 7;
+    uint32_t state : 6;
+    uint32_t token : 1; /* it has spent one */
     uint32_t newest : 1;
     uint16_t slot;
     uint8_t buyer_len;
@@ -43,14 +46,14 @@ struct holding {
 _Static_assert(sizeof(struct holding) == 64, "an order is one cache line");
 _Static_assert(GRABS_PER_BUYER_MAX < 1u << 24, "grabs of a buyer fit their bits");
 _Static_assert(SALES_OPEN_MAX <= UINT16_MAX + 1u, "a slot fits its bits");
-_Static_assert(BUYER_BYTES_MAX <= 64 && IDEMPOTENCY_KEY_BYTES_MAX <= 64, "a text fits the largest cell");
-
-#define HOLDING_TEXT_SIZES 3
+_Static_assert(BUYER_BYTES_MAX <= TEXT_BYTES_MAX && IDEMPOTENCY_KEY_BYTES_MAX <= TEXT_BYTES_MAX, "a text fits a cell");
 
 struct holdings {
     uint8_t hash_key[16];
     struct pool orders;
-    struct pool texts[HOLDING_TEXT_SIZES]; /* of 16, 32 and 64 bytes: buyers and keys */
+    struct texts texts;   /* buyers and keys */
+    struct region nonces; /* uint64_t for each cell of orders; read only where the order has a token */
+    uint32_t nonces_last; /* the highest cell that ever had one */
     struct index by_buyer, by_no, by_key;
     struct filter buyers;
 };
@@ -90,6 +93,7 @@ struct holding_new {
     uint32_t units;
     uint32_t pay_within_s; /* 0: none */
     enum order_state state;
+    uint64_t token_nonce; /* 0: none */
 };
 
 bool holdings_have_room(const struct holdings *holdings);

@@ -71,6 +71,7 @@ static const char *order_objection(const struct engine *engine, const struct ord
     bool possible = pay_within_ms % 1000 == 0 && pay_within_ms > 0 && pay_within_ms / 1000 <= PAY_WITHIN_S_MAX;
     if (order->pay_by_ms != 0 && !possible) return "its time to pay by does not follow from its sale";
     if (order->pay_by_ms == 0 && order->state == ORDER_HELD) return "it is held for ever";
+    if (order->token_nonce >= order->no) return "it has spent a token that was given after it was won";
     return NULL;
 }
 
@@ -109,8 +110,34 @@ enum fault engine_load_order(struct engine *engine, const struct order *order)
         .units = order->units,
         .pay_within_s = order->pay_by_ms == 0 ? 0 : (uint32_t)((order->pay_by_ms - order->won_ms) / 1000),
         .state = order->state,
+        .token_nonce = order->token_nonce,
     };
     holdings_add(&engine->holdings, &holder, &loaded, &slot->orders_first);
+    return FAULT_NONE;
+}
+
+enum fault engine_load_token(struct engine *engine, uint64_t sale_id, struct slice buyer, uint64_t nonce)
+{
+    struct sale_slot *slot = slot_find(engine, sale_id);
+    const char *objection = NULL;
+    struct holder holder = { 0 };
+    if (slot == NULL) {
+        objection = "its sale is not among the open ones";
+    } else if (nonce == 0 || !text_may_be_kept(buyer, BUYER_BYTES_MAX)) {
+        objection = "it has no number, or its buyer no possible name";
+    } else {
+        holder = holder_of(&engine->holdings, sale_id, buyer);
+        if (tokens_find(&engine->tokens, &holder) != 0) objection = "its buyer has another that is not spent";
+    }
+    if (objection != NULL) {
+        log_error("engine", "token %" PRIu64 " of the ledger cannot be: %s", nonce, objection);
+        return FAULT_DAMAGE;
+    }
+    if (!tokens_have_room(&engine->tokens)) {
+        log_error("engine", "the ledger has more tokens of open sales than memory was reserved for");
+        return FAULT_SPACE;
+    }
+    tokens_add(&engine->tokens, &holder, nonce, &slot->tokens_first);
     return FAULT_NONE;
 }
 

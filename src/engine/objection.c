@@ -9,6 +9,10 @@ static const char *const reasons[VERDICT_COUNT] = {
     [VERDICT_NOT_OPEN] = "its sale was not open yet",
     [VERDICT_PAUSED] = "its sale was paused",
     [VERDICT_NOT_PAUSED] = "its sale was not paused",
+    [VERDICT_TOKEN_REQUIRED] = "its sale takes none without a token",
+    [VERDICT_TOKEN_INVALID] = "its token was not its buyer's, or was spent before",
+    [VERDICT_NO_TOKENS_LEFT] = "its sale had handed out all its tokens",
+    [VERDICT_NO_TOKENS_NEEDED] = "its sale hands out no tokens",
     [VERDICT_OVER_LIMIT] = "it has more units than a grab may have",
     [VERDICT_ALREADY_WON] = "its buyer had won as often as the sale allows",
     [VERDICT_SOLD_OUT] = "it has more units than were available",
@@ -44,19 +48,41 @@ static const char *won_objection(const struct engine *engine, const struct decis
         .key = decision->won.key,
         .units = decision->won.units,
         .now_ms = decision->at_ms,
+        .token_nonce = decision->won.token_nonce,
     };
     struct decision ours;
     struct grab_answer answer;
     if (grab.buyer.len == 0) return "it has no buyer";
     enum verdict verdict = grab_decide(engine, &grab, &ours, &answer);
-    bool busy_for_us = verdict == VERDICT_BUSY && slots_any_over(engine, decision->at_ms);
+    bool busy_for_us = verdict == VERDICT_BUSY && slots_over_have_orders(engine, decision->at_ms);
     if (verdict != VERDICT_WON && !busy_for_us) return reasons[verdict];
 
     const struct sale_terms *terms = &slot_at(engine, decision->sale_id)->sale.terms;
     if (decision->won.amount != sale_amount(terms, grab.units)) return "its amount is not the price of its units";
     if (decision->won.pay_by_ms != sale_pay_by_ms(terms, decision->at_ms))
         return "its time to pay by is not what its sale says";
+    if (decision->won.token_nonce != 0 && !admission_takes_tokens(terms->admission))
+        return "it has spent a token that its sale takes no notice of";
     return NULL;
+}
+
+static const char *token_objection(const struct engine *engine, const struct decision *decision)
+{
+    const struct sale_slot *slot = slot_find(engine, decision->sale_id);
+    if (slot == NULL) return reasons[VERDICT_NO_SUCH_SALE];
+    struct token_ask ask = {
+        .sale_id = decision->sale_id,
+        .buyer = decision->token_given.buyer,
+        .admission = slot->sale.terms.admission,
+        .now_ms = decision->at_ms,
+    };
+    struct decision ours;
+    struct token_answer answer;
+    if (!admission_takes_tokens(ask.admission)) return reasons[VERDICT_NO_TOKENS_NEEDED];
+    enum verdict verdict = engine_decide_token(engine, &ask, &ours, &answer);
+    if (verdict == VERDICT_REPEATED) return "its buyer had one that was not spent";
+    bool busy_for_us = verdict == VERDICT_BUSY && slots_over_have_tokens(engine, decision->at_ms);
+    return verdict == VERDICT_DONE || busy_for_us ? NULL : reasons[verdict];
 }
 
 /* A decision is believed when the engine, asked the same at that time, would have decided the same. */
@@ -75,6 +101,8 @@ const char *engine_objection(const struct engine *engine, const struct decision 
         return created_objection(engine, decision);
     case DECISION_WON:
         return won_objection(engine, decision);
+    case DECISION_TOKEN_GIVEN:
+        return token_objection(engine, decision);
     case DECISION_SALE_CHANGED:
         verdict = engine_decide_change(engine, &anyone, decision->sale_id, decision->changed, &ours);
         break;

@@ -29,8 +29,13 @@ const char *sale_state_word(enum sale_state state)
 
 const char *admission_word(enum admission admission)
 {
-    static const char *const words[] = { [ADMISSION_OPEN] = "open", [ADMISSION_LOGIN] = "login" };
-    assert(admission <= ADMISSION_LOGIN);
+    static const char *const words[] = {
+        [ADMISSION_OPEN] = "open",
+        [ADMISSION_LOGIN] = "login",
+        [ADMISSION_TOKEN] = "token",
+        [ADMISSION_LINE] = "line",
+    };
+    assert(admission <= ADMISSION_LAST);
     return words[admission];
 }
 

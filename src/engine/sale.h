@@ -11,9 +11,13 @@
 enum admission {
     ADMISSION_OPEN = 0, /* anyone; a buyer is named by the claim number */
     ADMISSION_LOGIN = 1,
+    ADMISSION_TOKEN = 2, /* a customer with a purchase token, which a win spends */
+    ADMISSION_LINE = 3,  /* a customer who has stood in the sale's line */
 };
+#define ADMISSION_LAST ADMISSION_LINE
 
-/* What the seller sets. closes_ms, pay_within_s: 0 means none. price: -1 means none. */
+/* What the seller sets. closes_ms, pay_within_s, tokens_max, admit_max: 0 means none. price: -1 means none. A line is given
+ * by its three numbers or by the name of one declared in the configuration; neither means none. */
 struct sale_terms {
     char name[SALE_NAME_BYTES_MAX + 1];
     char description[SALE_DESCRIPTION_BYTES_MAX + 1];
@@ -25,10 +29,15 @@ struct sale_terms {
     uint64_t closes_ms;
     uint32_t pay_within_s;
     enum admission admission;
+    uint32_t tokens_max; /* purchase tokens ever handed out */
+    uint32_t admit_max;  /* grabs that ever get past the guard */
+    uint32_t line_rate_per_s, line_size, line_timeout_ms;
+    char line_name[LINE_NAME_BYTES_MAX + 1];
 };
 
 /* Why these terms cannot stand, alone or together, as a sentence that names the field; NULL when they can. */
 const char *sale_terms_objection(const struct sale_terms *terms);
+bool sale_terms_equal(const struct sale_terms *a, const struct sale_terms *b);
 /* What units cost under these terms: -1 where there is no price. Terms without objection never overflow it. */
 int64_t sale_amount(const struct sale_terms *terms, uint32_t units);
 /* When what is won now is to be paid by: 0 where it is paid at once. */
@@ -48,7 +57,8 @@ struct sale {
     char seller[USERNAME_BYTES_MAX + 1];
     struct sale_terms terms;
     struct sale_counts counts;
-    uint64_t orders_made; /* ever, never lowered: the next claim number less one */
+    uint64_t orders_made;  /* ever, never lowered: the next claim number less one */
+    uint64_t tokens_given; /* ever, never lowered */
     bool paused;
     bool closed; /* by its seller; a sale past closes_ms is closed without a record */
 };
@@ -66,7 +76,8 @@ const char *admission_word(enum admission admission);
 enum order_state { ORDER_HELD = 0, ORDER_PAID = 1 };
 const char *order_state_word(enum order_state state);
 
-/* An order, as people see it. key is empty where the grab brought none. pay_by_ms: 0 means none. */
+/* An order. key is empty where the grab brought none; token_nonce 0 where it spent no purchase token. pay_by_ms: 0 means
+ * none. */
 struct order {
     uint64_t no;
     uint64_t sale_id;
@@ -77,6 +88,7 @@ struct order {
     enum order_state state;
     uint64_t won_ms;
     uint64_t pay_by_ms;
+    uint64_t token_nonce;
 };
 
 #endif

@@ -16,7 +16,7 @@ bool slot_is_free(const struct engine *engine, uint64_t sale_id)
 void slot_take(struct engine *engine, const struct sale *sale)
 {
     struct sale_slot *slot = slot_at(engine, sale->id);
-    assert(sale->id != 0 && slot->sale.id == 0 && slot->orders_first == 0);
+    assert(sale->id != 0 && slot->sale.id == 0 && slot->orders_first == 0 && slot->tokens_first == 0);
     if (slot->sale.terms.units_per_grab_max == 0) engine->slots_touched++; /* no sale has ever been here */
     slot->sale = *sale;
     engine->sales++;
@@ -29,20 +29,41 @@ bool slot_is_over(const struct sale_slot *slot, uint64_t now_ms)
     return sale_is_closed(&slot->sale, now_ms) && slot->sale.counts.held == 0;
 }
 
-bool slots_any_over(const struct engine *engine, uint64_t now_ms)
+static bool slots_over_any(const struct engine *engine, uint64_t now_ms, bool (*has)(const struct sale_slot *slot))
 {
     for (uint64_t n = 0; n < SALES_OPEN_MAX; n++) {
         if (slot_sale_id(engine, n) == 0) continue;
         const struct sale_slot *slot = slot_at(engine, n);
-        if (slot_is_over(slot, now_ms) && slot->orders_first != 0) return true;
+        if (slot_is_over(slot, now_ms) && has(slot)) return true;
     }
     return false;
+}
+
+static bool slot_has_orders(const struct sale_slot *slot)
+{
+    return slot->orders_first != 0;
+}
+
+static bool slot_has_tokens(const struct sale_slot *slot)
+{
+    return slot->tokens_first != 0;
+}
+
+bool slots_over_have_orders(const struct engine *engine, uint64_t now_ms)
+{
+    return slots_over_any(engine, now_ms, slot_has_orders);
+}
+
+bool slots_over_have_tokens(const struct engine *engine, uint64_t now_ms)
+{
+    return slots_over_any(engine, now_ms, slot_has_tokens);
 }
 
 void slot_empty(struct engine *engine, struct sale_slot *slot)
 {
     assert(slot->sale.id != 0);
     while (slot->orders_first != 0) holdings_drop(&engine->holdings, &slot->orders_first);
+    while (slot->tokens_first != 0) tokens_drop(&engine->tokens, slot->tokens_first, &slot->tokens_first);
     board_clear(board_at(engine, slot->sale.id));
     slot->sale.id = 0;
     slot->leaving = false;
@@ -71,8 +92,10 @@ bool engine_forget(struct engine *engine, uint64_t sale_id, uint32_t orders_max,
     /* Gone at once for whoever asks, so that nobody is answered from the half of its orders that is left (P7). */
     slot->leaving = true;
     board_clear(board_at(engine, sale_id));
+    for (; orders_max > 0 && slot->tokens_first != 0; orders_max--)
+        tokens_drop(&engine->tokens, slot->tokens_first, &slot->tokens_first);
     for (; orders_max > 0 && slot->orders_first != 0; orders_max--) holdings_drop(&engine->holdings, &slot->orders_first);
-    if (slot->orders_first != 0) return false;
+    if (slot->orders_first != 0 || slot->tokens_first != 0) return false;
     slot_empty(engine, slot);
     return true;
 }

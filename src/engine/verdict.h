@@ -14,9 +14,13 @@
     ROW(NOT_OPEN)                                                                                                           \
     ROW(PAUSED)                                                                                                             \
     ROW(NOT_PAUSED) /* resume of a sale that runs */                                                                        \
+    ROW(TOKEN_REQUIRED)                                                                                                     \
+    ROW(TOKEN_INVALID) /* forged, someone else's, of another sale, expired or spent */                                      \
     ROW(OVER_LIMIT)                                                                                                         \
     ROW(ALREADY_WON)                                                                                                        \
     ROW(SOLD_OUT)                                                                                                           \
+    ROW(NO_TOKENS_LEFT)   /* as many were handed out as the sale allows */                                                  \
+    ROW(NO_TOKENS_NEEDED) /* the sale admits without one */                                                                 \
     ROW(KEY_REUSED)                                                                                                         \
     ROW(NAME_TAKEN)                                                                                                         \
     ROW(SALE_OPEN)     /* may not change while the sale is open */                                                          \

@@ -52,6 +52,7 @@ struct gate_ticket {
     enum verdict verdict;
     union {
         struct grab_answer grab;
+        struct token_answer token;
         struct sale sale;   /* after a seller's change */
         struct order order; /* of gate_order() */
     };
@@ -63,8 +64,10 @@ struct gate_ticket {
 /* The time that decisions are made at (P12): never goes back, also not over a restart. Any thread. */
 uint64_t gate_now_ms(const struct gate *gate);
 
-/* now_ms of grabs and askers is set by the gate. */
+/* now_ms of grabs, asks and askers is set by the gate. */
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
+/* A purchase token: VERDICT_DONE or VERDICT_REPEATED with its nonce, once the record that gave it is durable. */
+void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
 void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
                  struct gate_ticket *ticket);
 
@@ -80,6 +83,9 @@ enum {
     TERM_CLOSES = 1 << 7,
     TERM_PAY_WITHIN = 1 << 8,
     TERM_ADMISSION = 1 << 9,
+    TERM_TOKENS = 1 << 10,
+    TERM_ADMIT = 1 << 11,
+    TERM_LINE = 1 << 12,
 };
 struct sale_change {
     uint32_t mask;
@@ -96,8 +102,10 @@ void gate_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, 
 bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
 /* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id);
-/* Whether grabs of the sale need no login. No lock: on the way of every grab. */
-bool gate_sale_admits_anyone(const struct gate *gate, uint64_t sale_id);
+/* Whom the sale admits, and all that stands on the board outside it; false where memory does not have it. No lock: on the
+ * way of every grab. */
+bool gate_sale_admission(const struct gate *gate, uint64_t sale_id, enum admission *out);
+bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out);
 /* VERDICT_DONE with the order once it is durable, or VERDICT_NO_SUCH_ORDER where memory does not have it. */
 void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
 

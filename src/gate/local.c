@@ -21,7 +21,7 @@ void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ti
     struct gate *gate = lane->gate;
     grab->now_ms = gate_now_ms(gate);
     ticket->verdict = engine_refuse_early(gate->engine, grab);
-    if (ticket->verdict == VERDICT_SOLD_OUT) {
+    if (ticket->verdict != VERDICT_DONE) {
         ticket->done(ticket);
         return;
     }
@@ -35,6 +35,34 @@ void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ti
         seq = decision_take(gate, &decision);
     } else if (verdict == VERDICT_REPEATED || verdict == VERDICT_ALREADY_WON) {
         seq = ticket->grab.order.no; /* said only when it is on disk (P3) */
+    }
+    pthread_mutex_unlock(&gate->lock);
+
+    ticket->verdict = verdict;
+    lane_answer(lane, ticket, seq);
+}
+
+void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    ask->now_ms = gate_now_ms(gate);
+    ticket->verdict = engine_refuse_token_early(gate->engine, ask);
+    if (ticket->verdict != VERDICT_DONE) {
+        ticket->done(ticket);
+        return;
+    }
+
+    struct decision decision;
+    uint64_t seq = 0;
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_token(gate->engine, ask, &decision, &ticket->token);
+    if (verdict == VERDICT_DONE && !journal_has_room(gate->journal)) verdict = VERDICT_BUSY;
+    if (verdict == VERDICT_DONE) {
+        seq = decision_take(gate, &decision);
+    } else if (verdict == VERDICT_REPEATED) {
+        seq = ticket->token.nonce;
+    } else if (verdict == VERDICT_ALREADY_WON) {
+        seq = ticket->token.order.no;
     }
     pthread_mutex_unlock(&gate->lock);
 
@@ -89,6 +117,13 @@ static void terms_merge(struct sale_terms *into, const struct sale_terms *from, 
     if (mask & TERM_CLOSES) into->closes_ms = from->closes_ms;
     if (mask & TERM_PAY_WITHIN) into->pay_within_s = from->pay_within_s;
     if (mask & TERM_ADMISSION) into->admission = from->admission;
+    if (mask & TERM_TOKENS) into->tokens_max = from->tokens_max;
+    if (mask & TERM_ADMIT) into->admit_max = from->admit_max;
+    if (!(mask & TERM_LINE)) return;
+    into->line_rate_per_s = from->line_rate_per_s;
+    into->line_size = from->line_size;
+    into->line_timeout_ms = from->line_timeout_ms;
+    memcpy(into->line_name, from->line_name, sizeof into->line_name);
 }
 
 void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
@@ -144,9 +179,14 @@ bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)
     return !gate_sale(gate, sale_id, &sale);
 }
 
-bool gate_sale_admits_anyone(const struct gate *gate, uint64_t sale_id)
+bool gate_sale_admission(const struct gate *gate, uint64_t sale_id, enum admission *out)
 {
-    return engine_admits_anyone(gate->engine, sale_id);
+    return engine_admission(gate->engine, sale_id, out);
+}
+
+bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out)
+{
+    return engine_notice(gate->engine, sale_id, out);
 }
 
 void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket)

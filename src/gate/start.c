@@ -19,6 +19,12 @@ static enum fault load_order(void *arg, const struct order *order)
     return engine_load_order(gate->engine, order);
 }
 
+static enum fault load_token(void *arg, const struct ledger_token *token)
+{
+    struct gate *gate = arg;
+    return engine_load_token(gate->engine, token->sale_id, slice_of(token->buyer), token->nonce);
+}
+
 static enum fault load_name(void *arg, struct slice seller, struct slice name, uint64_t sale_id)
 {
     struct gate *gate = arg;
@@ -31,8 +37,10 @@ static enum fault load_ledger(struct gate *gate, struct ledger *ledger, const st
 {
     enum fault fault = ledger_each_open_sale(ledger, point->at_ms, load_sale, gate);
     if (fault == FAULT_NONE) fault = ledger_each_open_order(ledger, point->at_ms, load_order, gate);
+    if (fault == FAULT_NONE) fault = ledger_each_open_token(ledger, point->at_ms, load_token, gate);
     if (fault == FAULT_NONE) fault = ledger_each_name(ledger, load_name, gate);
-    if (fault == FAULT_SPACE) log_error("gate", "the ledger has more open sales or orders than fit: raise orders_max");
+    if (fault == FAULT_SPACE)
+        log_error("gate", "the ledger has more open sales, orders or tokens than fit: raise orders_max");
     if (fault != FAULT_NONE) return fault;
     engine_load_point(gate->engine, point->seq, point->digest, point->sale_id_last, point->at_ms);
     atomic_store(&gate->sale_id_last, point->sale_id_last);

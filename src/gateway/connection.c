@@ -59,6 +59,7 @@ static void on_closed(uv_handle_t *handle)
     c->reactor->connections--;
     atomic_fetch_sub(&c->reactor->server->connections, 1);
     metrics_add(METRIC_CONNECTIONS_CLOSED, 1);
+    if (c->counted) peers_leave(c->reactor->server->rooms.guard->peers, &c->peer);
     if (c->request == NULL) connection_free(c); /* else when it is answered */
 }
 
@@ -67,6 +68,7 @@ void connection_close(struct connection *c)
     if (c->state == CONNECTION_CLOSING) return;
     connection_enter(c, CONNECTION_CLOSING);
     uv_close((uv_handle_t *)&c->tcp, on_closed);
+    if (c->request != NULL && c->request->parked) request_leave(c->request);
 }
 
 /* All is said. The peer gets a while to read it and close: closing at once with bytes unread would make the system throw our
@@ -352,7 +354,9 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
     struct connection *c = stream->data;
-    if (got == UV_EOF && (c->request != NULL || c->writes > 0)) {
+    if (got == UV_EOF && c->request != NULL && c->request->parked) {
+        connection_close(c); /* whoever leaves the line takes nothing */
+    } else if (got == UV_EOF && (c->request != NULL || c->writes > 0)) {
         c->ended = true; /* it may still read: what it has asked is answered */
         uv_read_stop(stream);
     } else if (got < 0) {
@@ -391,6 +395,19 @@ static void connection_turn_away(struct connection *c)
     connection_settle(c);
 }
 
+/* Learns who it is. False: its address has as many connections as it may. A proxy has many clients and is not counted. */
+static bool connection_greet(struct connection *c)
+{
+    struct sockaddr_storage peer;
+    int len = sizeof peer;
+    struct guard *guard = c->reactor->server->rooms.guard;
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer, &len) != 0)
+        return true; /* gone already: the next read says so */
+    if (!address_from_sockaddr(&c->peer, (struct sockaddr *)&peer) || proxies_trust(&guard->proxies, &c->peer)) return true;
+    c->counted = peers_enter(guard->peers, &c->peer);
+    return c->counted;
+}
+
 void connection_accept(struct reactor *reactor)
 {
     struct connection *c = calloc(1, sizeof *c);
@@ -420,7 +437,7 @@ void connection_accept(struct reactor *reactor)
         (tls != NULL && tls_open(&c->tls, tls) != FAULT_NONE) ||
         uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0) {
         connection_close(c);
-    } else if (others >= reactor->server->options.connections_max) {
+    } else if (!connection_greet(c) || others >= reactor->server->options.connections_max) {
         connection_turn_away(c);
     }
 }

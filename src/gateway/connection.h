@@ -30,6 +30,8 @@ struct connection {
     bool paused;             /* reading is stopped */
     bool ended;              /* the peer will send no more */
     bool closed;             /* the handle is gone; a request under way still points here */
+    struct address peer;     /* at the other end of the socket */
+    bool counted;            /* among the connections of its address */
     struct request *request; /* under way, or NULL */
     struct tls *tls;
     uint32_t writes; /* begun and not yet taken by the socket */

@@ -1,4 +1,5 @@
 /* The grab: the request everything else is there for. */
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/text.h"
 #include "engine/buyer.h"
@@ -17,7 +18,7 @@ static void grab_won(struct request *request, const struct order *order)
     reply_send(request, 201, &out);
 }
 
-static void grab_already(struct request *request, const struct order *order)
+void grab_already(struct request *request, const struct order *order)
 {
     struct json_out out;
     reply_problem_begin(request, &out, PROBLEM_ALREADY_WON, NULL);
@@ -69,8 +70,11 @@ static void grab_done(struct gate_ticket *ticket)
 {
     struct request *request = REQUEST_OF(ticket, ticket);
     enum verdict verdict = ticket->verdict;
+    if (request->lined && (verdict == VERDICT_WON || verdict == VERDICT_SOLD_OUT) && ticket->grab.available == 0)
+        line_sold_out(request_rooms(request)->lines, request->id);
     bool past = verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id);
     if (past) verdict = VERDICT_CLOSED;
+    if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, verdict);
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
     if (verdict == VERDICT_WON || verdict == VERDICT_REPEATED) {
         grab_won(request, &ticket->grab.order);
@@ -89,12 +93,12 @@ static bool key_is_good(struct slice key)
     return key.len >= 1 && key.len <= IDEMPOTENCY_KEY_BYTES_MAX && utf8_valid(key) && !text_has_control(key);
 }
 
-/* Who the buyer is, as the sale admits. False: has replied. */
-static bool grab_buyer(struct request *request, struct slice *buyer)
+/* Who the buyer is, as the sale admits. notice NULL: the sale is not in memory. False: has replied. */
+static bool grab_buyer(struct request *request, const struct board_notice *notice, struct slice *buyer)
 {
-    struct gate *gate = request_rooms(request)->gate;
-    bool past = request->who.role == ROLE_NONE && request->http.has_idempotency_key && gate_sale_is_past(gate, request->id);
-    if (past || gate_sale_admits_anyone(gate, request->id)) {
+    bool past = notice == NULL && request->who.role == ROLE_NONE && request->http.has_idempotency_key &&
+                gate_sale_is_past(request_rooms(request)->gate, request->id);
+    if (past || (notice != NULL && notice->admission == ADMISSION_OPEN)) {
         request->who.name.len = 0; /* a login makes no difference: each request is a new buyer */
         *buyer = (struct slice){ "", 0 };
         return true;
@@ -107,25 +111,125 @@ static bool grab_buyer(struct request *request, struct slice *buyer)
     return false;
 }
 
+/* What the guard finds goes with the grab to the gate, which puts it into the order of problems: only the guard can tell a
+ * good token and how many were admitted, only the gate what was won and spent. Most sales want neither, and pay nothing. */
+static void grab_guard(struct request *request, const struct board_notice *notice, struct slice token, struct grab *grab)
+{
+    request->entered = false;
+    bool takes_tokens = notice->admission == ADMISSION_TOKEN || notice->admission == ADMISSION_LINE;
+    if (!takes_tokens && notice->admit_max == 0) return;
+    grab->now_ms = gate_now_ms(request_rooms(request)->gate);
+    struct token_claim claim = { .sale_id = grab->sale_id, .buyer = grab->buyer };
+    if (takes_tokens && grab->token_brought && token_verify(request->reactor->tokens, token, grab->now_ms, &claim))
+        grab->token_nonce = claim.nonce;
+    if (notice->admit_max == 0) return;
+    request->entered = admission_enter(request_rooms(request)->admissions, notice, grab);
+    grab->turned_away = !request->entered;
+}
+
+struct grab_body {
+    int64_t units;
+    char token[TOKEN_BYTES_MAX + 1]; /* more than any token has: what is no token is refused as one */
+};
+
+static const struct json_field grab_fields[] = {
+    { .name = "units", .kind = JSON_INTEGER, .min = 1, .max = UINT32_MAX, .offset = offsetof(struct grab_body, units) },
+    { .name = "token",
+      .kind = JSON_TEXT,
+      .nullable = true,
+      .max = TOKEN_BYTES_MAX,
+      .offset = offsetof(struct grab_body, token) },
+};
+#define GIVEN_TOKEN (1u << 1)
+
+/* To the gate, with what the request remembers of the grab. */
+static void grab_go(struct request *request, bool turned_away)
+{
+    struct grab grab = {
+        .sale_id = request->id,
+        .buyer = request->who.name,
+        .key = slice_of(request->key),
+        .units = request->units,
+        .turned_away = turned_away,
+    };
+    request->ticket.done = grab_done;
+    gate_grab(request->reactor->lane, &grab, &request->ticket);
+}
+
+/* The line has spoken. A sale that was closed or paused meanwhile says so itself. */
+static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
+{
+    struct request *request = REQUEST_OF(waiter, waiter);
+    request->parked = false;
+    request->visit.entered_ns = mono_ns(); /* what was waited on purpose is not slowness */
+    if (outcome == LINE_ADMITTED || outcome == LINE_CLOSED) {
+        grab_go(request, outcome == LINE_CLOSED);
+        return;
+    }
+    if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
+    reply_problem(request,
+                  outcome == LINE_TIMED_OUT  ? PROBLEM_LINE_TIMEOUT
+                  : outcome == LINE_SOLD_OUT ? PROBLEM_SOLD_OUT
+                                             : PROBLEM_BUSY,
+                  NULL);
+}
+
+static void grab_park(struct request *request)
+{
+    struct rooms *rooms = request_rooms(request);
+    struct sale sale;
+    struct line_terms terms;
+    if (!gate_sale(rooms->gate, request->id, &sale) || !sale_line(rooms, &sale, &terms)) {
+        grab_go(request, true); /* closed in this moment, or its line is no longer declared: BUSY */
+        return;
+    }
+    request->waiter.go = grab_called;
+    request->waiter.mailbox = request->reactor->line_mailbox;
+    enum line_outcome outcome = line_enter(rooms->lines, &request->waiter, request->id, &terms, mono_ns());
+    request->parked = outcome == LINE_WAITING;
+    if (!request->parked) grab_called(&request->waiter, outcome);
+}
+
+/* Whoever would be refused anyway, or has won with this key before, is told at once; only who would win stands in line. */
+static void grab_probed(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_BUSY) {
+        grab_park(request);
+    } else {
+        grab_done(ticket);
+    }
+}
+
 void grab_post(struct request *request)
 {
-    static const struct json_field fields[] = {
-        { .name = "units", .kind = JSON_INTEGER, .min = 1, .max = UINT32_MAX },
-    };
-    int64_t units = 1;
+    struct grab_body body;
+    body.units = 1;
+    body.token[0] = '\0';
     struct json_found found;
-    if (request->http.body.len > 0 && !body_read(request, fields, 1, &units, &found)) return;
+    found.given = 0;
+    if (request->http.body.len > 0 && !body_read(request, grab_fields, 2, &body, &found)) return;
     struct slice key = request->http.idempotency_key;
     if (request->http.has_idempotency_key && !key_is_good(key)) {
         reply_problem(request, PROBLEM_BAD_INPUT, "Idempotency-Key must be 1 to 64 bytes of printable UTF-8");
         return;
     }
-    struct grab grab = { .sale_id = request->id, .key = key, .units = (uint32_t)units };
-    if (!grab_buyer(request, &grab.buyer)) return;
+    struct board_notice notice;
+    bool known = gate_sale_notice(request_rooms(request)->gate, request->id, &notice);
+    if (!known) notice = (struct board_notice){ .admission = ADMISSION_LOGIN };
+    struct grab grab = {
+        .sale_id = request->id, .key = key, .units = (uint32_t)body.units, .token_brought = (found.given & GIVEN_TOKEN) != 0
+    };
+    if (!grab_buyer(request, known ? &notice : NULL, &grab.buyer)) return;
+    if (!request_guarded(request)) return;
+    grab_guard(request, &notice, slice_of(body.token), &grab);
 
     request->units = grab.units;
     memcpy(request->key, key.data, key.len);
     request->key[key.len] = '\0';
-    request->ticket.done = grab_done;
+    request->lined = notice.admission == ADMISSION_LINE;
+    bool waits = request->lined && !grab.token_brought && !grab.turned_away;
+    if (waits) grab.turned_away = true; /* for the probe: what is no win is told at once */
+    request->ticket.done = waits ? grab_probed : grab_done;
     gate_grab(request->reactor->lane, &grab, &request->ticket);
 }

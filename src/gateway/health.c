@@ -1,3 +1,4 @@
+#include "base/memory.h"
 #include "base/metrics.h"
 #include "gateway/request.h"
 #include "gateway/resources.h"
@@ -41,19 +42,9 @@ void ready_get(struct request *request)
 static const char *label_word(enum metric metric, uint32_t value)
 {
     static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
+    if (metric == METRIC_GUARD_REFUSED) return guard_check_name(value);
     if (metric == METRIC_GRABS) return value < VERDICT_COUNT ? verdict_word((enum verdict)value) : NULL;
     return value < sizeof classes / sizeof *classes ? classes[value] : NULL;
-}
-
-/* Resident bytes, as the system counts them. */
-static uint64_t memory_resident(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    unsigned long long pages = 0;
-    if (file == NULL) return 0;
-    if (fscanf(file, "%*u %llu", &pages) != 1) pages = 0;
-    fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 struct gauge {
@@ -78,6 +69,8 @@ void metrics_get(struct request *request)
     struct clerk_status clerk;
     gate_status(rooms->gate, &gate);
     clerk_status(rooms->clerk, &clerk);
+    struct line_status lines;
+    lines_status(rooms->lines, &lines);
     const struct gauge gauges[] = {
         { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
         { "stampede_memory_bytes", "Resident memory.", memory_resident() },
@@ -89,6 +82,16 @@ void metrics_get(struct request *request)
         { "stampede_clerk_lag", "Decisions durable and not yet filed.",
           gate.seq_durable > clerk.seq_filed ? gate.seq_durable - clerk.seq_filed : 0 },
         { "stampede_clerk_failing", "1 while the ledger refuses to be written.", clerk.failing || clerk.stopped },
+        { "stampede_shed_level", "0 nothing is shed, 1 queries, 2 writes and logins too, 3 grabs too.",
+          shed_level(&rooms->guard->shed) },
+        { "stampede_breaker_grab", "0 closed, 1 open, 2 half open.", breaker_state(&rooms->guard->breakers[RATE_GRAB]) },
+        { "stampede_breaker_query", "0 closed, 1 open, 2 half open.", breaker_state(&rooms->guard->breakers[RATE_QUERY]) },
+        { "stampede_breaker_login", "0 closed, 1 open, 2 half open.", breaker_state(&rooms->guard->breakers[RATE_LOGIN]) },
+        { "stampede_breaker_write", "0 closed, 1 open, 2 half open.", breaker_state(&rooms->guard->breakers[RATE_WRITE]) },
+        { "stampede_line_waiting", "People in line.", lines.waiting },
+        { "stampede_line_admitted", "People let through by lines since the start.", lines.outcomes[LINE_ADMITTED] },
+        { "stampede_line_timed_out", "People who waited too long since the start.", lines.outcomes[LINE_TIMED_OUT] },
+        { "stampede_blocks", "Entries on the block list.", blocks_count(rooms->blocks) },
         { "stampede_journal_room", "1 while the journal has room and space.", gate.room },
     };
     struct reactor *reactor = request->reactor;

@@ -23,21 +23,64 @@ static void waiting_render(struct json_out *out, const struct place_view *view, 
     json_u64(out, heartbeat_ms);
 }
 
+bool sale_line(struct rooms *rooms, const struct sale *sale, struct line_terms *out)
+{
+    const struct sale_terms *terms = &sale->terms;
+    if (terms->line_name[0] != '\0') return lines_declared(rooms->lines, slice_of(terms->line_name), out);
+    *out = (struct line_terms){ terms->line_rate_per_s, terms->line_size, terms->line_timeout_ms };
+    return terms->line_rate_per_s != 0;
+}
+
+static void place_begin(struct request *request, struct json_out *out, const char *id, enum place_state state)
+{
+    json_object(reply_json(request, out));
+    json_key(out, "place");
+    json_text(out, id);
+    json_key(out, "state");
+    json_text(out, place_state_word(state));
+}
+
+static void place_end(struct request *request, struct json_out *out, int status)
+{
+    json_key(out, "now");
+    json_time(out, gate_now_ms(request_rooms(request)->gate));
+    json_object_end(out);
+    reply_send(request, status, out);
+}
+
+/* A place that was let in is worth one purchase token, the same however often it is looked at. */
+static void place_token_done(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_ALREADY_WON) {
+        grab_already(request, &ticket->token.order);
+        return;
+    }
+    if (ticket->verdict != VERDICT_DONE && ticket->verdict != VERDICT_REPEATED) {
+        reply_verdict(request, ticket->verdict);
+        return;
+    }
+    struct json_out out;
+    uint64_t nonce = ticket->token.nonce;
+    place_begin(request, &out, request->place, PLACE_ADMITTED);
+    token_render(request, &out, nonce);
+    place_end(request, &out, 200);
+}
+
 static void place_reply(struct request *request, int status, const struct place_view *view)
 {
     struct rooms *rooms = request_rooms(request);
+    if (view->state == PLACE_ADMITTED) {
+        struct token_ask ask = { .sale_id = request->id, .buyer = request->who.name, .admission = ADMISSION_LINE };
+        memcpy(request->place, view->id, sizeof request->place);
+        request->ticket.done = place_token_done;
+        gate_token(request->reactor->lane, &ask, &request->ticket);
+        return;
+    }
     struct json_out out;
-    json_object(reply_json(request, &out));
-    json_key(&out, "place");
-    json_text(&out, view->id);
-    json_key(&out, "state");
-    json_text(&out, place_state_word(view->state));
+    place_begin(request, &out, view->id, view->state);
     if (view->state == PLACE_WAITING) waiting_render(&out, view, places_heartbeat_ms(rooms->lines));
-    if (view->state == PLACE_ADMITTED) place_token_render(request, view, &out);
-    json_key(&out, "now");
-    json_time(&out, gate_now_ms(rooms->gate));
-    json_object_end(&out);
-    reply_send(request, status, &out);
+    place_end(request, &out, status);
 }
 
 /* Why nobody can stand in line for the sale now; PROBLEM_NONE where one can. */

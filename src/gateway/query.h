@@ -3,6 +3,7 @@
 #define STAMPEDE_GATEWAY_QUERY_H
 
 #include "gateway/server.h"
+#include "guard/block_entry.h"
 #include "wire/json_out.h"
 
 /* How long a list waits for the clerk before it says BUSY. */
@@ -23,6 +24,7 @@ struct query {
     char seller[USERNAME_BYTES_MAX + 1];
     char buyer[BUYER_BYTES_MAX + 1];
     char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
+    char entry[BLOCK_ENTRY_BYTES_MAX + 1]; /* of the block list, in normal form */
 
     /* What was found: one of them, or a rendered list. */
     struct sale sale;

@@ -1,5 +1,6 @@
 #include "gateway/reactor.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/connection.h"
 #include "gateway/request.h"
@@ -7,7 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#define TICK_MS 250
+#define TICK_MS 50
 #define BACKLOG 4096
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -37,6 +38,7 @@ static void on_wake(uv_async_t *handle)
 {
     struct reactor *reactor = handle->data;
     crew_mailbox_deliver(reactor->mailbox);
+    line_mailbox_deliver(reactor->line_mailbox, mono_ns());
 }
 
 /* Called by the committer and by workers. */
@@ -65,6 +67,7 @@ static void on_tick(uv_timer_t *handle)
     struct reactor *reactor = handle->data;
     connections_expire(reactor);
     if (reactor == reactor->server->reactors[0]) server_housekeep(reactor->server);
+    server_weigh(reactor->server);
     if (!reactor->draining) return;
     connections_close_idle(reactor);
     bool late = uv_now(&reactor->loop) >= reactor->drain_until_ms;
@@ -115,9 +118,13 @@ enum fault reactor_open(struct reactor **out, struct server *server, int listen_
     reactor->server = server;
     enum fault fault = reactor_handles(reactor, listen_fd);
     if (fault == FAULT_NONE) fault = gate_lane_open(&reactor->lane, server->rooms.gate, reactor_wake, reactor);
+    if (fault == FAULT_NONE) fault = token_mac_open(&reactor->tokens, people_ring(server->rooms.people));
     if (fault == FAULT_NONE) fault = crew_mailbox_open(&reactor->mailbox, reactor_wake, reactor);
+    if (fault == FAULT_NONE) fault = line_mailbox_open(&reactor->line_mailbox, server->rooms.lines, reactor_wake, reactor);
+    if (fault == FAULT_NONE) reactor->blocks = blocks_reader_open(server->rooms.blocks);
     if (fault != FAULT_NONE) {
         log_error("gateway", "cannot make an event loop: out of memory or file descriptors");
+        token_mac_close(reactor->tokens);
         free(reactor);
         return fault;
     }
@@ -157,6 +164,9 @@ void reactor_close(struct reactor *reactor)
     uv_loop_close(&reactor->loop);
     gate_lane_close(reactor->lane);
     crew_mailbox_close(reactor->mailbox);
+    line_mailbox_close(reactor->line_mailbox);
+    blocks_reader_close(reactor->blocks);
+    token_mac_close(reactor->tokens);
     while (reactor->requests_free != NULL) {
         struct request *request = reactor->requests_free;
         reactor->requests_free = request->free_next;

@@ -4,6 +4,7 @@
 #define STAMPEDE_GATEWAY_REACTOR_H
 
 #include "gateway/server.h"
+#include "guard/token.h"
 
 #include <uv.h>
 
@@ -38,10 +39,13 @@ struct reactor {
     struct server *server;
     struct gate_lane *lane;
     struct crew_mailbox *mailbox;
+    struct line_mailbox *line_mailbox;
+    struct blocks_reader *blocks;
+    struct token_mac *tokens; /* purchase tokens are signed and checked on this thread */
     struct connection_list lists[CONNECTION_STATES];
     uint32_t connections;
     struct request *requests_free;
-    uint32_t requests; /* under way, also those whose connection is gone */
+    _Atomic uint32_t requests; /* under way, also those whose connection is gone */
     size_t input_bytes, output_bytes;
 
     size_t out_len;

@@ -30,10 +30,34 @@ static void amount_or_null(struct json_out *out, const char *key, int64_t amount
     }
 }
 
+static void number_or_null(struct json_out *out, const char *key, uint32_t value)
+{
+    json_key(out, key);
+    if (value != 0) {
+        json_u64(out, value);
+    } else {
+        json_null(out);
+    }
+}
+
 static void number(struct json_out *out, const char *key, uint64_t value)
 {
     json_key(out, key);
     json_u64(out, value);
+}
+
+static void render_line(struct json_out *out, const struct sale_terms *terms)
+{
+    if (terms->line_rate_per_s == 0) {
+        text_or_null(out, "line", terms->line_name);
+        return;
+    }
+    json_key(out, "line");
+    json_object(out);
+    number(out, "rate_per_s", terms->line_rate_per_s);
+    number(out, "size", terms->line_size);
+    number(out, "timeout_ms", terms->line_timeout_ms);
+    json_object_end(out);
 }
 
 /* now comes last, so that what stands before it is the sale and nothing else: its ETag is made of that. */
@@ -62,14 +86,12 @@ void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms)
     json_key(out, "opens_at");
     json_time(out, terms->opens_ms);
     time_or_null(out, "closes_at", terms->closes_ms);
-    json_key(out, "pay_within_s");
-    if (terms->pay_within_s != 0) {
-        json_u64(out, terms->pay_within_s);
-    } else {
-        json_null(out);
-    }
+    number_or_null(out, "pay_within_s", terms->pay_within_s);
     json_key(out, "admission");
     json_text(out, admission_word(terms->admission));
+    number_or_null(out, "tokens_max", terms->tokens_max);
+    number_or_null(out, "admit_max", terms->admit_max);
+    render_line(out, terms);
     json_key(out, "now");
     json_time(out, now_ms);
     json_object_end(out);

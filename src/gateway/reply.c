@@ -1,14 +1,36 @@
-#include "base/log.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "gateway/request.h"
 
 #include <assert.h>
+#include <stdio.h>
+
+#define EXTRA_BYTES_MAX 512
 
 static struct slice retry_header(int status)
 {
     if (status == 503 || status == 429) return SLICE("Retry-After: 1\r\n");
     if (status == 401) return SLICE("WWW-Authenticate: Bearer\r\n");
     return (struct slice){ "", 0 };
+}
+
+/* The header lines the status and the guard add to those of the handler. */
+static struct slice extra_lines(const struct request *request, int status, struct slice own, char out[EXTRA_BYTES_MAX])
+{
+    const struct allowance_answer *left = &request->visit.allowance;
+    struct slice usual = own.len == 0 ? retry_header(status) : own;
+    if (!left->limited && request->retry_s == 0) return usual;
+    int len = 0;
+    if (request->retry_s > 0 && own.len == 0) {
+        len = snprintf(out, EXTRA_BYTES_MAX, "Retry-After: %u\r\n", request->retry_s);
+    } else if (usual.len < EXTRA_BYTES_MAX / 2) {
+        memcpy(out, usual.data, usual.len);
+        len = (int)usual.len;
+    }
+    if (left->limited)
+        len += snprintf(out + len, EXTRA_BYTES_MAX - (size_t)len, "RateLimit: limit=%u, remaining=%u, reset=%llu\r\n",
+                        left->limit.burst, left->rate.remaining, (unsigned long long)((left->rate.reset_ms + 999) / 1000));
+    return (struct slice){ out, (size_t)len };
 }
 
 /* Appends to what the connection has collected. An answer larger than the room left is written out first. */
@@ -33,13 +55,17 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     struct http_head whole = *head;
     whole.keep_alive = request->http.keep_alive && !reactor->draining;
     whole.content_length = body.len;
-    if (whole.extra.len == 0) whole.extra = retry_header(head->status);
+    char extra[EXTRA_BYTES_MAX];
+    whole.extra = extra_lines(request, head->status, head->extra, extra);
+    bool gone = connection->state == CONNECTION_CLOSING || connection->closed;
+    if (request->visit.inside)
+        guard_leave(request_rooms(request)->guard, &request->visit, gone ? 0 : head->status, mono_ns());
     if (request->http.http10 && whole.extra.len > 0)
         whole.keep_alive = false; /* staying open takes a header line of its own */
     if (request->http.http10 && whole.keep_alive) whole.extra = SLICE("Connection: keep-alive\r\n");
     if (!whole.keep_alive) connection->close_after = true;
     bool head_only = request->http.method == HTTP_HEAD_;
-    if (connection->state == CONNECTION_CLOSING || connection->closed) {
+    if (gone) {
         request_end(request); /* nobody is there to read it */
         return;
     }
@@ -92,6 +118,10 @@ static const enum problem verdict_problems[VERDICT_COUNT] = {
     [VERDICT_NOT_OPEN] = PROBLEM_NOT_OPEN,
     [VERDICT_PAUSED] = PROBLEM_PAUSED,
     [VERDICT_NOT_PAUSED] = PROBLEM_NOT_PAUSED,
+    [VERDICT_TOKEN_REQUIRED] = PROBLEM_TOKEN_REQUIRED,
+    [VERDICT_TOKEN_INVALID] = PROBLEM_TOKEN_INVALID,
+    [VERDICT_NO_TOKENS_LEFT] = PROBLEM_NO_TOKENS_LEFT,
+    [VERDICT_NO_TOKENS_NEEDED] = PROBLEM_NO_TOKENS_NEEDED,
     [VERDICT_OVER_LIMIT] = PROBLEM_OVER_LIMIT,
     [VERDICT_ALREADY_WON] = PROBLEM_ALREADY_WON,
     [VERDICT_SOLD_OUT] = PROBLEM_SOLD_OUT,

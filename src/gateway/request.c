@@ -21,6 +21,10 @@ static struct request *request_acquire(struct connection *connection)
     reactor->requests++;
     request->connection = connection;
     request->reactor = reactor;
+    request->parked = false;
+    request->visit.inside = false;
+    request->visit.allowance.limited = false;
+    request->retry_s = 0;
     request->who.role = ROLE_NONE;
     request->who.name = (struct slice){ request->who.name_bytes, 0 };
     return request;
@@ -35,6 +39,29 @@ void request_end(struct request *request)
     reactor->requests--;
     connection->request = NULL;
     connection_answered(connection);
+}
+
+void request_leave(struct request *request)
+{
+    line_leave(request_rooms(request)->lines, &request->waiter);
+    request->parked = false;
+    if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
+    guard_leave(request_rooms(request)->guard, &request->visit, 0, mono_ns());
+    request_end(request);
+}
+
+bool request_guarded(struct request *request)
+{
+    struct guard *guard = request_rooms(request)->guard;
+    struct guard_visit *visit = &request->visit;
+    visit->class = request->route->class;
+    visit->blocks = request->reactor->blocks;
+    visit->user = request->who.role == ROLE_NONE ? (struct slice){ "", 0 } : request->who.name;
+    visit->entered_ns = mono_ns();
+    enum problem problem = guard_enter(guard, visit, &request->retry_s);
+    if (problem == PROBLEM_NONE) return true;
+    reply_problem(request, problem, NULL);
+    return false;
 }
 
 /* "Bearer TOKEN", the word in any case. */
@@ -113,6 +140,9 @@ static void request_dispatch(struct request *request)
             return;
         }
     }
+    /* A grab is looked at first, so that bad input is told before anything else. */
+    bool looks = request->route->class != RATE_CLASSES && !(who & WHO_ADMITTED);
+    if (looks && !request_guarded(request)) return;
     request->route->handler(request);
 }
 
@@ -124,12 +154,13 @@ void request_begin(struct connection *connection, const struct http_request *htt
         return;
     }
     request->http = *http;
+    request->visit.client = proxies_client(&request_rooms(request)->guard->proxies, &connection->peer, http->forwarded_for);
     connection->request = request;
     request_dispatch(request);
 }
 
-void request_query(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
-                   void (*done)(struct crew_job *job))
+void request_work(struct request *request, struct crew *crew, void (*run)(struct query *query, struct ledger *ledger),
+                  void (*done)(struct crew_job *job))
 {
     struct query *query = &request->query;
     query->run = run;
@@ -138,6 +169,12 @@ void request_query(struct request *request, void (*run)(struct query *query, str
     query->found = false;
     query->list = NULL;
     query->job = (struct crew_job){ .work = query_work, .done = done, .mailbox = request->reactor->mailbox };
-    struct crew *crew = query->seq_wait != 0 ? query->rooms->lists : query->rooms->lookups;
     if (!crew_ask(crew, &query->job)) reply_problem(request, PROBLEM_BUSY, NULL);
+}
+
+void request_query(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
+                   void (*done)(struct crew_job *job))
+{
+    const struct rooms *rooms = request_rooms(request);
+    request_work(request, request->query.seq_wait != 0 ? rooms->lists : rooms->lookups, run, done);
 }

@@ -9,6 +9,7 @@
 #include "gateway/connection.h"
 #include "gateway/query.h"
 #include "gateway/routes.h"
+#include "guard/places.h"
 #include "wire/json_out.h"
 #include "wire/problem.h"
 
@@ -22,9 +23,17 @@ struct request {
     struct identity who;
     enum problem token_problem; /* why who is nobody; PROBLEM_NONE where it is somebody */
     struct request *free_next;
+    struct guard_visit visit;
+    uint32_t retry_s; /* for Retry-After; 0: as the status says */
 
-    /* Of a grab, for asking the ledger after the gate. */
+    struct line_waiter waiter;
+    bool parked;                      /* in line: the connection waits, no thread does */
+    bool lined;                       /* the sale has a line */
+    char place[PLACE_TEXT_BYTES + 1]; /* whose token is being made */
+
+    /* Of a grab, for what comes after the gate: asking the ledger, and taking it back from the count of those admitted. */
     uint32_t units;
+    bool entered;
     char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
 
     union {
@@ -38,6 +47,10 @@ struct request {
 void request_begin(struct connection *connection, const struct http_request *http);
 /* Gives the request back and tells the connection. Called by reply_*(). */
 void request_end(struct request *request);
+/* The peer of a request in line is gone: takes it out, ends it. */
+void request_leave(struct request *request);
+/* The checks of the guard, once. False: has replied. */
+bool request_guarded(struct request *request);
 static inline struct rooms *request_rooms(struct request *request)
 {
     return &request->reactor->server->rooms;
@@ -66,5 +79,8 @@ void reply_refusal(struct reactor *reactor, enum problem problem);
 /* Hands query to the query crew; BUSY when its queue is full. */
 void request_query(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
                    void (*done)(struct crew_job *job));
+/* The same to a crew of the caller's choice. */
+void request_work(struct request *request, struct crew *crew, void (*run)(struct query *query, struct ledger *ledger),
+                  void (*done)(struct crew_job *job));
 
 #endif

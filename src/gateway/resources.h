@@ -35,11 +35,20 @@ void place_get(struct request *request);
 void place_delete(struct request *request);
 /* The numbers of the sale's line, its own or those declared under the name it gives. False: it has none. */
 bool sale_line(struct rooms *rooms, const struct sale *sale, struct line_terms *out);
-/* Members token and expires_at of a place that has been let in. However often it is asked for, the nonce is the place's. */
-void place_token_render(struct request *request, const struct place_view *view, struct json_out *out);
+void grab_already(struct request *request, const struct order *order); /* replies ALREADY_WON */
+/* tokens.c */
+void tokens_post(struct request *request);
+void token_render(struct request *request, struct json_out *out, uint64_t nonce); /* members token and expires_at */
 /* orders.c */
 void orders_get(struct request *request);
 void order_get(struct request *request);
+/* blocks.c: whom admins turn away */
+void blocks_get(struct request *request);
+void blocks_post(struct request *request);
+void block_delete(struct request *request);
+/* limits.c */
+void limits_get(struct request *request);
+void limits_put(struct request *request);
 /* health.c */
 void health_get(struct request *request);
 void ready_get(struct request *request);

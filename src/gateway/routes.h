@@ -3,6 +3,7 @@
 #define STAMPEDE_GATEWAY_ROUTES_H
 
 #include "base/slice.h"
+#include "guard/allowance.h"
 #include "wire/http.h"
 
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct route {
     enum http_method method;
     const char *path; /* {name} stands for one segment; a route has ROUTE_IDS_MAX at most */
     unsigned who;
+    enum rate_class class; /* what the guard counts it as; RATE_CLASSES: it does not look */
     void (*handler)(struct request *request);
 };
 

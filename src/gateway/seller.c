@@ -6,10 +6,22 @@ struct sale_body {
     struct sale_terms terms;
     int64_t stock;
     int64_t price, units, grabs, pay_within_s; /* wide, until their bounds are checked */
+    int64_t tokens_max, admit_max, line_rate_per_s, line_size, line_timeout_ms;
     char admission[16];
 };
 
 #define FIELD(member) .offset = offsetof(struct sale_body, member)
+
+static const struct json_field line_fields[] = {
+    { .name = "rate_per_s", .kind = JSON_INTEGER, .required = true, .min = 1, .max = LINE_RATE_MAX, FIELD(line_rate_per_s) },
+    { .name = "size", .kind = JSON_INTEGER, .required = true, .min = 1, .max = LINE_SIZE_MAX, FIELD(line_size) },
+    { .name = "timeout_ms",
+      .kind = JSON_INTEGER,
+      .required = true,
+      .min = 1,
+      .max = LINE_TIMEOUT_MS_MAX,
+      FIELD(line_timeout_ms) },
+};
 
 /* The rows stand in the order of the TERM_ bits, so that what was given is a mask of terms. */
 static const struct json_field sale_fields[] = {
@@ -37,11 +49,21 @@ static const struct json_field sale_fields[] = {
       .max = PAY_WITHIN_S_MAX,
       FIELD(pay_within_s) },
     { .name = "admission", .kind = JSON_TEXT, .min = 1, .max = 15, FIELD(admission) },
+    { .name = "tokens_max", .kind = JSON_INTEGER, .nullable = true, .min = 1, .max = TOKENS_MAX, FIELD(tokens_max) },
+    { .name = "admit_max", .kind = JSON_INTEGER, .nullable = true, .min = 1, .max = ADMIT_MAX, FIELD(admit_max) },
+    { .name = "line",
+      .kind = JSON_EITHER,
+      .nullable = true,
+      .min = 1,
+      .max = LINE_NAME_BYTES_MAX,
+      FIELD(terms.line_name),
+      .members = line_fields,
+      .members_count = sizeof line_fields / sizeof *line_fields },
     { .name = "stock", .kind = JSON_INTEGER, .min = 1, .max = STOCK_MAX, FIELD(stock) },
 };
-#define PATCH_FIELDS 10 /* all but stock */
+#define PATCH_FIELDS 13 /* all but stock */
 #define GIVEN_STOCK (1u << PATCH_FIELDS)
-_Static_assert(TERM_NAME == 1 && TERM_ADMISSION == 1 << (PATCH_FIELDS - 1), "the rows follow the bits");
+_Static_assert(TERM_NAME == 1 && TERM_LINE == 1 << (PATCH_FIELDS - 1), "the rows follow the bits");
 
 static const char *currency_objection(const char *currency)
 {
@@ -49,6 +71,16 @@ static const char *currency_objection(const char *currency)
         if (*c < 'A' || *c > 'Z') return "currency must be three capital letters, such as EUR";
     }
     return NULL;
+}
+
+static bool admission_read(const char *word, enum admission *out)
+{
+    for (enum admission admission = 0; admission <= ADMISSION_LAST; admission++) {
+        if (strcmp(word, admission_word(admission)) != 0) continue;
+        *out = admission;
+        return true;
+    }
+    return false;
 }
 
 /* Reads the body over the defaults. False: has replied. */
@@ -60,14 +92,18 @@ static bool sale_body_read(struct request *request, size_t count, struct sale_bo
     body->terms.units_per_grab_max = (uint32_t)body->units;
     body->terms.grabs_per_buyer_max = (uint32_t)body->grabs;
     body->terms.pay_within_s = (uint32_t)body->pay_within_s;
+    body->terms.tokens_max = (uint32_t)body->tokens_max;
+    body->terms.admit_max = (uint32_t)body->admit_max;
+    body->terms.line_rate_per_s = (uint32_t)body->line_rate_per_s;
+    body->terms.line_size = (uint32_t)body->line_size;
+    body->terms.line_timeout_ms = (uint32_t)body->line_timeout_ms;
     const char *objection = currency_objection(body->terms.currency);
-    if (found->given & TERM_ADMISSION) {
-        if (strcmp(body->admission, "open") == 0) {
-            body->terms.admission = ADMISSION_OPEN;
-        } else if (strcmp(body->admission, "login") != 0) {
-            objection = "admission must be open or login";
-        }
-    }
+    if (found->given & TERM_ADMISSION && !admission_read(body->admission, &body->terms.admission))
+        objection = "admission must be open, login, token or line";
+    struct line_terms declared;
+    if (body->terms.line_name[0] != '\0' &&
+        !lines_declared(request_rooms(request)->lines, slice_of(body->terms.line_name), &declared))
+        objection = "line must be {rate_per_s,size,timeout_ms} or the name of a line that is declared in the configuration";
     if (objection == NULL) return true;
     reply_problem(request, PROBLEM_BAD_INPUT, objection);
     return false;
@@ -147,11 +183,19 @@ void stock_post(struct request *request)
     gate_stock(request->reactor->lane, &asker, request->id, add, &request->ticket);
 }
 
+/* Whoever stands in line for a sale that stops is told at once. */
+static void stop_done(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_DONE) line_closed(request_rooms(request)->lines, request->id);
+    changed(ticket, 0);
+}
+
 static void sale_switch(struct request *request, enum decision_kind kind)
 {
     if (!body_none(request)) return;
     struct asker asker = request_asker(request);
-    request->ticket.done = change_done;
+    request->ticket.done = kind == DECISION_SALE_RESUMED ? change_done : stop_done;
     gate_switch(request->reactor->lane, &asker, request->id, kind, &request->ticket);
 }
 

@@ -1,6 +1,8 @@
 #include "gateway/server.h"
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "gateway/listener.h"
 #include "gateway/query.h"
 #include "gateway/reactor.h"
@@ -63,6 +65,7 @@ enum fault server_open(struct server **out, const struct server_options *options
     if (fault == FAULT_NONE && options->tls_cert[0] != '\0')
         fault = tls_context_open(&tls, options->tls_cert, options->tls_key);
     atomic_init(&server->tls, tls);
+    if (fault == FAULT_NONE) fault = admission_open(&server->rooms.admissions);
     if (fault == FAULT_NONE)
         fault = queries_open(&server->rooms.lists, "list", options->ledger_path, options->query_threads);
     if (fault == FAULT_NONE) fault = queries_open(&server->rooms.lookups, "lookup", options->ledger_path, 1);
@@ -86,6 +89,45 @@ enum fault server_start(struct server *server)
         return fault;
     }
     return FAULT_NONE;
+}
+
+/* Those parked on purpose are not under way. */
+static uint64_t requests_under_way(struct server *server)
+{
+    struct line_status lines;
+    uint64_t requests = 0;
+    lines_status(server->rooms.lines, &lines);
+    for (uint32_t i = 0; i < server->reactor_count; i++) requests += atomic_load(&server->reactors[i]->requests);
+    return requests > lines.parked ? requests - lines.parked : 0;
+}
+
+/* Time since the oldest decision that may not be durable yet was the newest. */
+static uint64_t commit_age_ms(struct server *server, const struct gate_status *gate, uint64_t now_ms)
+{
+    if (gate->seq_durable >= server->mark_seq) {
+        server->mark_seq = gate->seq_decided;
+        server->mark_ms = now_ms;
+    }
+    return gate->seq_durable >= gate->seq_decided ? 0 : now_ms - server->mark_ms;
+}
+
+void server_weigh(struct server *server)
+{
+    uint64_t now_ms = mono_ms();
+    struct guard *guard = server->rooms.guard;
+    if (!shed_turn(&guard->shed, now_ms)) return;
+    struct gate_status gate;
+    struct clerk_status clerk;
+    gate_status(server->rooms.gate, &gate);
+    clerk_status(server->rooms.clerk, &clerk);
+    const struct shed_load load = {
+        .commit_lag = gate.seq_decided - gate.seq_durable,
+        .commit_age_ms = commit_age_ms(server, &gate, now_ms),
+        .clerk_lag = gate.seq_durable > clerk.seq_filed ? gate.seq_durable - clerk.seq_filed : 0,
+        .requests = requests_under_way(server),
+        .memory_bytes = guard->shed.numbers.memory_bytes_max > 0 ? memory_resident() : 0,
+    };
+    shed_weigh(&guard->shed, &load, now_ms);
 }
 
 void server_housekeep(struct server *server)
@@ -119,5 +161,6 @@ void server_close(struct server *server)
     for (uint32_t i = 0; i < server->reactor_count; i++) reactor_close(server->reactors[i]);
     if (server->tls_before != NULL) tls_context_close(server->tls_before);
     if (server->tls != NULL) tls_context_close(server->tls);
+    admission_close(server->rooms.admissions);
     free(server);
 }

@@ -9,12 +9,15 @@
 #include "base/fault.h"
 #include "clerk/clerk.h"
 #include "gate/gate.h"
+#include "guard/admission.h"
+#include "guard/guard.h"
 #include "guard/line.h"
 #include "people/people.h"
 
 #include <openssl/types.h>
 #include <stdatomic.h>
 
+struct blocks;
 struct reactor;
 
 /* The rooms a request may reach. */
@@ -22,9 +25,12 @@ struct rooms {
     struct gate *gate;
     struct people *people;
     struct clerk *clerk;
+    struct guard *guard;
     struct lines *lines;
-    struct crew *lists;   /* the gateway's own: pages of the ledger, which may wait for the clerk */
-    struct crew *lookups; /* the gateway's own: single rows, which never wait */
+    struct blocks *blocks;
+    struct crew *lists;                  /* the gateway's own: pages of the ledger, which may wait for the clerk */
+    struct crew *lookups;                /* the gateway's own: single rows, which never wait */
+    struct admission_counts *admissions; /* the gateway's own: grabs past the guard, by sale */
 };
 
 struct server_options {
@@ -35,6 +41,7 @@ struct server_options {
     uint32_t connections_max;
     uint32_t query_threads;
     uint32_t drain_ms_max;
+    uint32_t token_purchase_ttl_s;
 };
 
 struct server {
@@ -47,11 +54,14 @@ struct server {
     char address[80];       /* HOST:PORT as bound */
     _Atomic bool draining;
     _Atomic uint32_t connections;
-    uint32_t refusals_max; /* connections beyond connections_max that hear why */
+    uint64_t mark_seq, mark_ms; /* of whoever weighs: a decision, and when it was the last one */
+    uint32_t refusals_max;      /* connections beyond connections_max that hear why */
 };
 
 enum fault server_open(struct server **out, const struct server_options *options, const struct rooms *rooms) MUST_USE;
 enum fault server_start(struct server *server) MUST_USE;
+/* Any reactor's, at every tick: how far behind everything is, for shedding. */
+void server_weigh(struct server *server);
 /* The first reactor's, at every tick. */
 void server_housekeep(struct server *server);
 /* Reads certificate and key again, for new connections; what is wrong with them is logged and changes nothing. */

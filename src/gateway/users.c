@@ -1,3 +1,5 @@
+#include "base/clock.h"
+#include "base/metrics.h"
 #include "gateway/request.h"
 #include "gateway/resources.h"
 
@@ -82,9 +84,24 @@ void users_post(struct request *request)
     OPENSSL_cleanse(body.password, sizeof body.password);
 }
 
+/* Guessing is told apart from knowing, and from our being too busy to look. */
+static void login_count(struct request *request, const struct people_request *people)
+{
+    struct logins *logins = request_rooms(request)->guard->logins;
+    struct slice account = slice_of(people->username);
+    if (people->result == PEOPLE_OK) {
+        logins_succeeded(logins, account, &request->visit.client, mono_ms());
+    } else if (people->result == PEOPLE_BAD_LOGIN) {
+        logins_failed(logins, account, &request->visit.client, mono_ms());
+    } else {
+        logins_untried(logins, account, &request->visit.client, mono_ms());
+    }
+}
+
 static void login_done(struct people_request *people)
 {
     struct request *request = REQUEST_OF(people, people);
+    login_count(request, people);
     if (people_refused(request, people->result)) return;
     struct json_out out;
     json_object(reply_json(request, &out));
@@ -103,6 +120,15 @@ void login_post(struct request *request)
     struct user_body body = { .role = "" };
     struct json_found found;
     if (!body_read(request, user_fields, LOGIN_FIELDS, &body, &found)) return;
+    uint64_t retry_ms;
+    if (!logins_may_try(request_rooms(request)->guard->logins, slice_of(body.username), &request->visit.client, mono_ms(),
+                        &retry_ms)) {
+        request->retry_s = (uint32_t)((retry_ms + 999) / 1000);
+        metrics_add(METRIC_LOGINS_REFUSED, 1);
+        reply_problem(request, PROBLEM_TOO_MANY_TRIES, NULL);
+        OPENSSL_cleanse(body.password, sizeof body.password);
+        return;
+    }
     people_ask(request, &body, login_done);
     people_login(&request->people, request->reactor->mailbox);
     OPENSSL_cleanse(body.password, sizeof body.password);

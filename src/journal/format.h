@@ -30,11 +30,13 @@
  *    0   2  length of it all                  2 SALE_CHANGED: terms
  *    2   1  kind                              3 STOCK_ADDED: units 8, signed
  *    3   1  version                           4 SALE_PAUSED, 5 SALE_RESUMED, 6 SALE_CLOSED: nothing
- *    4   8  time, ms                          7 WON: units 4, amount 8, pay_by 8, length of buyer 1, length of key 1,
- *   12   8  sale                                 buyer, key
- *   20   .  by kind                       Terms: price 8, units_per_grab_max 4, grabs_per_buyer_max 4, opens 8, closes 8,
- *                                             pay_within_s 4, admission 1, lengths of currency 1, name 1, description 2,
- *                                             currency, name, description */
+ *    4   8  time, ms                          7 WON: units 4, amount 8, pay_by 8, nonce of the token 8, length of buyer 1,
+ *   12   8  sale                                 length of key 1, buyer, key
+ *   20   .  by kind                           8 TOKEN_GIVEN: length of buyer 1, buyer
+ *                                       Terms: price 8, units_per_grab_max 4, grabs_per_buyer_max 4, opens 8, closes 8,
+ *                                             pay_within_s 4, admission 1, tokens_max 4, admit_max 4, line: rate_per_s 4,
+ *                                             size 4, timeout_ms 4, lengths of currency 1, name 1, description 2, name of
+ *                                             the line 1, currency, name, description, name of the line */
 #ifndef STAMPEDE_JOURNAL_FORMAT_H
 #define STAMPEDE_JOURNAL_FORMAT_H
 
@@ -87,8 +89,8 @@ enum {
     RECORD_AT_TIME = 4,
     RECORD_AT_SALE = 12,
     RECORD_HEADER_BYTES = 20,
-    TERMS_BYTES_MIN = 41,
-    WON_BYTES_MIN = 22,
+    TERMS_BYTES_MIN = 62,
+    WON_BYTES_MIN = 30,
 };
 
 _Static_assert(SEGMENT_AT_VERSION == SEGMENT_AT_MAGIC + sizeof SEGMENT_MAGIC - 1, "the magic has 8 bytes");
@@ -101,12 +103,13 @@ _Static_assert(BATCH_AT_CRC + 4 == BATCH_HEADER_BYTES, "the checksum ends the he
 _Static_assert(BATCH_HEADER_BYTES < SECTOR_BYTES, "the header of a batch is written whole or not at all");
 _Static_assert(RECORD_HEADER_BYTES == RECORD_AT_SALE + 8, "the sale ends the header of a record");
 _Static_assert(RECORD_HEADER_BYTES + 4 + 1 + USERNAME_BYTES_MAX + TERMS_BYTES_MIN + CURRENCY_BYTES + SALE_NAME_BYTES_MAX +
-                       SALE_DESCRIPTION_BYTES_MAX <=
+                       SALE_DESCRIPTION_BYTES_MAX + LINE_NAME_BYTES_MAX <=
                    RECORD_BYTES_MAX,
                "the largest record is within its limit");
 _Static_assert(RECORD_BYTES_MAX <= UINT16_MAX, "the length of a record fits its field");
 _Static_assert(BUYER_BYTES_MAX <= UINT8_MAX && IDEMPOTENCY_KEY_BYTES_MAX <= UINT8_MAX && USERNAME_BYTES_MAX <= UINT8_MAX &&
-                   SALE_NAME_BYTES_MAX <= UINT8_MAX && SALE_DESCRIPTION_BYTES_MAX <= UINT16_MAX,
+                   SALE_NAME_BYTES_MAX <= UINT8_MAX && LINE_NAME_BYTES_MAX <= UINT8_MAX &&
+                   SALE_DESCRIPTION_BYTES_MAX <= UINT16_MAX,
                "lengths of texts fit their fields");
 /* Texts have no NUL and the fields between them are short, so no 512 bytes in a row are zero. */
 _Static_assert(PADDING_BYTE != 0 && RECORD_HEADER_BYTES + 5 + TERMS_BYTES_MIN < SECTOR_BYTES / 2,

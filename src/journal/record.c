@@ -40,9 +40,10 @@ static uint8_t *terms_put(uint8_t *at, const struct sale_terms *terms)
     const size_t currency_len = strnlen(terms->currency, sizeof terms->currency);
     const size_t name_len = strnlen(terms->name, sizeof terms->name);
     const size_t description_len = strnlen(terms->description, sizeof terms->description);
+    const size_t line_name_len = strnlen(terms->line_name, sizeof terms->line_name);
     assert(currency_len <= CURRENCY_BYTES && name_len <= SALE_NAME_BYTES_MAX &&
-           description_len <= SALE_DESCRIPTION_BYTES_MAX);
-    assert(terms->admission == ADMISSION_OPEN || terms->admission == ADMISSION_LOGIN);
+           description_len <= SALE_DESCRIPTION_BYTES_MAX && line_name_len <= LINE_NAME_BYTES_MAX);
+    assert(terms->admission <= ADMISSION_LAST);
 
     at = put64(at, (uint64_t)terms->price);
     at = put32(at, terms->units_per_grab_max);
@@ -51,12 +52,19 @@ static uint8_t *terms_put(uint8_t *at, const struct sale_terms *terms)
     at = put64(at, terms->closes_ms);
     at = put32(at, terms->pay_within_s);
     at = put8(at, (uint8_t)terms->admission);
+    at = put32(at, terms->tokens_max);
+    at = put32(at, terms->admit_max);
+    at = put32(at, terms->line_rate_per_s);
+    at = put32(at, terms->line_size);
+    at = put32(at, terms->line_timeout_ms);
     at = put8(at, (uint8_t)currency_len);
     at = put8(at, (uint8_t)name_len);
     at = put16(at, (uint16_t)description_len);
+    at = put8(at, (uint8_t)line_name_len);
     at = put_bytes(at, terms->currency, currency_len);
     at = put_bytes(at, terms->name, name_len);
-    return put_bytes(at, terms->description, description_len);
+    at = put_bytes(at, terms->description, description_len);
+    return put_bytes(at, terms->line_name, line_name_len);
 }
 
 static uint8_t *won_put(uint8_t *at, const struct decision *decision)
@@ -65,6 +73,7 @@ static uint8_t *won_put(uint8_t *at, const struct decision *decision)
     at = put32(at, decision->won.units);
     at = put64(at, (uint64_t)decision->won.amount);
     at = put64(at, decision->won.pay_by_ms);
+    at = put64(at, decision->won.token_nonce);
     at = put8(at, (uint8_t)decision->won.buyer.len);
     at = put8(at, (uint8_t)decision->won.key.len);
     at = put_bytes(at, decision->won.buyer.data, decision->won.buyer.len);
@@ -94,6 +103,11 @@ size_t record_encode(const struct decision *decision, uint8_t *out)
         break;
     case DECISION_WON:
         at = won_put(at, decision);
+        break;
+    case DECISION_TOKEN_GIVEN:
+        assert(decision->token_given.buyer.len <= BUYER_BYTES_MAX);
+        at = put8(at, (uint8_t)decision->token_given.buyer.len);
+        at = put_bytes(at, decision->token_given.buyer.data, decision->token_given.buyer.len);
         break;
     default:
         assert(!"a decision of a known kind");
@@ -175,15 +189,21 @@ static const char *terms_get(struct rest *rest, struct sale_terms *out)
     out->closes_ms = get64(rest);
     out->pay_within_s = get32(rest);
     const uint8_t admission = get8(rest);
-    const size_t currency_len = get8(rest), name_len = get8(rest), description_len = get16(rest);
+    out->tokens_max = get32(rest);
+    out->admit_max = get32(rest);
+    out->line_rate_per_s = get32(rest);
+    out->line_size = get32(rest);
+    out->line_timeout_ms = get32(rest);
+    const size_t currency_len = get8(rest), name_len = get8(rest), description_len = get16(rest), line_name_len = get8(rest);
 
-    if (admission != ADMISSION_OPEN && admission != ADMISSION_LOGIN) return "record with an unknown admission";
+    if (admission > ADMISSION_LAST) return "record with an unknown admission";
     if (currency_len > CURRENCY_BYTES) return "record with a currency that is too long";
     if (name_len > SALE_NAME_BYTES_MAX) return "record with a sale name that is too long";
     if (description_len > SALE_DESCRIPTION_BYTES_MAX) return "record with a description that is too long";
+    if (line_name_len > LINE_NAME_BYTES_MAX) return "record with a name of a line that is too long";
     out->admission = (enum admission)admission;
     if (!text_get(rest, currency_len, out->currency) || !text_get(rest, name_len, out->name) ||
-        !text_get(rest, description_len, out->description)) {
+        !text_get(rest, description_len, out->description) || !text_get(rest, line_name_len, out->line_name)) {
         return "record with a NUL in a text";
     }
     return NULL;
@@ -194,11 +214,20 @@ static const char *won_get(struct rest *rest, struct decision *decision)
     decision->won.units = get32(rest);
     decision->won.amount = (int64_t)get64(rest);
     decision->won.pay_by_ms = get64(rest);
+    decision->won.token_nonce = get64(rest);
     const size_t buyer_len = get8(rest), key_len = get8(rest);
     if (buyer_len > BUYER_BYTES_MAX) return "record with a buyer that is too long";
     if (key_len > IDEMPOTENCY_KEY_BYTES_MAX) return "record with a key that is too long";
     decision->won.buyer = get_slice(rest, buyer_len);
     decision->won.key = get_slice(rest, key_len);
+    return NULL;
+}
+
+static const char *token_given_get(struct rest *rest, struct decision *decision)
+{
+    const size_t buyer_len = get8(rest);
+    if (buyer_len > BUYER_BYTES_MAX) return "record with a buyer that is too long";
+    decision->token_given.buyer = get_slice(rest, buyer_len);
     return NULL;
 }
 
@@ -226,6 +255,8 @@ static const char *body_get(struct rest *rest, struct record *out)
         return NULL;
     case DECISION_WON:
         return won_get(rest, decision);
+    case DECISION_TOKEN_GIVEN:
+        return token_given_get(rest, decision);
     default:
         return "record of an unknown kind";
     }

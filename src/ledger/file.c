@@ -74,6 +74,7 @@ static enum fault tally_write(struct ledger *ledger, struct tally *tally)
     bind_signed(s, 4, tally->held);
     bind_signed(s, 5, tally->sold);
     bind_signed(s, 6, tally->orders_made);
+    bind_signed(s, 7, tally->tokens_given);
     tally->sale_id = 0;
     return sale_update(ledger, STATEMENT_SALE_COUNTS, ledger->seq);
 }
@@ -101,14 +102,12 @@ static void bind_terms(sqlite3_stmt *s, const struct sale_terms *terms)
     bind_number(s, 10, terms->closes_ms);
     bind_number(s, 11, terms->pay_within_s);
     bind_number(s, 12, (uint64_t)terms->admission);
-}
-
-static bool terms_equal(const struct sale_terms *a, const struct sale_terms *b)
-{
-    return strcmp(a->name, b->name) == 0 && strcmp(a->description, b->description) == 0 &&
-           strcmp(a->currency, b->currency) == 0 && a->price == b->price && a->units_per_grab_max == b->units_per_grab_max &&
-           a->grabs_per_buyer_max == b->grabs_per_buyer_max && a->opens_ms == b->opens_ms && a->closes_ms == b->closes_ms &&
-           a->pay_within_s == b->pay_within_s && a->admission == b->admission;
+    bind_number(s, 13, terms->tokens_max);
+    bind_number(s, 14, terms->admit_max);
+    bind_number(s, 15, terms->line_rate_per_s);
+    bind_number(s, 16, terms->line_size);
+    bind_number(s, 17, terms->line_timeout_ms);
+    bind_string(s, 18, terms->line_name);
 }
 
 static enum fault file_created(struct ledger *ledger, const struct decision *d)
@@ -119,7 +118,7 @@ static enum fault file_created(struct ledger *ledger, const struct decision *d)
     bind_number(s, 1, d->sale_id);
     bind_slice(s, 2, d->created.seller);
     bind_terms(s, d->created.terms);
-    bind_number(s, 13, d->created.stock);
+    bind_number(s, 19, d->created.stock);
 
     bool conflict;
     fault = row_write(ledger, STATEMENT_SALE_INSERT, &conflict);
@@ -129,7 +128,7 @@ static enum fault file_created(struct ledger *ledger, const struct decision *d)
     bool found;
     fault = ledger_sale(ledger, d->sale_id, &there, &found);
     if (fault != FAULT_NONE) return fault;
-    bool equal = found && slice_is(d->created.seller, there.seller) && terms_equal(&there.terms, d->created.terms) &&
+    bool equal = found && slice_is(d->created.seller, there.seller) && sale_terms_equal(&there.terms, d->created.terms) &&
                  there.counts.offered == d->created.stock && there.counts.available == d->created.stock && !there.paused &&
                  !there.closed;
     return equal ? FAULT_NONE : damage(ledger, d->seq, "another sale with its id or name is there");
@@ -174,8 +173,53 @@ static enum fault file_again(struct ledger *ledger, const struct decision *d, en
     if (fault != FAULT_NONE) return fault;
     bool equal = found && there.sale_id == d->sale_id && slice_is(d->won.buyer, there.buyer) &&
                  slice_is(d->won.key, there.key) && there.units == d->won.units && there.amount == d->won.amount &&
-                 there.state == state && there.won_ms == d->at_ms && there.pay_by_ms == d->won.pay_by_ms;
+                 there.state == state && there.won_ms == d->at_ms && there.pay_by_ms == d->won.pay_by_ms &&
+                 there.token_nonce == d->won.token_nonce;
     return equal ? FAULT_NONE : damage(ledger, d->seq, "a different order with its number or key is there");
+}
+
+static enum fault token_spend(struct ledger *ledger, const struct decision *d)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_TOKEN_SPEND, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, d->won.token_nonce);
+    bind_number(s, 2, d->sale_id);
+    bind_slice(s, 3, d->won.buyer);
+    bind_number(s, 4, d->seq);
+    fault = statement_close(ledger, STATEMENT_TOKEN_SPEND, sqlite3_step(s));
+    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) != 1)
+        return damage(ledger, d->seq, "the token it has spent is not in the ledger, or spent already");
+    return fault;
+}
+
+static enum fault file_token(struct ledger *ledger, const struct decision *d)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_TOKEN_INSERT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, d->seq);
+    bind_number(s, 2, d->sale_id);
+    bind_slice(s, 3, d->token_given.buyer);
+    bind_number(s, 4, d->at_ms);
+
+    bool conflict;
+    fault = row_write(ledger, STATEMENT_TOKEN_INSERT, &conflict);
+    if (fault != FAULT_NONE) return fault;
+    struct tally *tally;
+    if (!conflict) {
+        fault = tally_find(ledger, d->sale_id, &tally);
+        tally->tokens_given++;
+        return fault;
+    }
+    /* There already, and counted in the transaction that put it there. */
+    struct ledger_token there;
+    bool found;
+    fault = ledger_token(ledger, d->seq, &there, &found);
+    if (fault != FAULT_NONE) return fault;
+    bool equal = found && there.sale_id == d->sale_id && slice_is(d->token_given.buyer, there.buyer) &&
+                 there.given_ms == d->at_ms;
+    return equal ? FAULT_NONE : damage(ledger, d->seq, "a different token with its number is there");
 }
 
 static enum fault file_won(struct ledger *ledger, const struct decision *d)
@@ -193,11 +237,14 @@ static enum fault file_won(struct ledger *ledger, const struct decision *d)
     bind_number(s, 7, d->at_ms);
     bind_number(s, 8, d->won.pay_by_ms);
     bind_slice(s, 9, d->won.key);
+    bind_number(s, 10, d->won.token_nonce);
 
     bool conflict;
     fault = row_write(ledger, STATEMENT_ORDER_INSERT, &conflict);
     if (fault != FAULT_NONE) return fault;
     if (conflict) return file_again(ledger, d, state);
+    if (d->won.token_nonce != 0) fault = token_spend(ledger, d);
+    if (fault != FAULT_NONE) return fault;
 
     struct tally *tally;
     fault = tally_find(ledger, d->sale_id, &tally);
@@ -247,6 +294,8 @@ enum fault ledger_file(struct ledger *ledger, const struct decision *decision)
         return file_switched(ledger, decision);
     case DECISION_WON:
         return file_won(ledger, decision);
+    case DECISION_TOKEN_GIVEN:
+        return file_token(ledger, decision);
     }
     return damage(ledger, decision->seq, "its kind is unknown");
 }

@@ -43,12 +43,23 @@ enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *
                               const struct ledger_point *to) MUST_USE;
 void ledger_file_rollback(struct ledger *ledger);
 
-/* Start-up. Sales that are not over at now_ms, or that hold something; the orders of those; both in order of number. The
- * names of all, in no order. */
+/* A purchase token as it was given. */
+struct ledger_token {
+    uint64_t nonce;
+    uint64_t sale_id;
+    char buyer[BUYER_BYTES_MAX + 1];
+    uint64_t given_ms;
+    uint64_t spent; /* by the order of this number; 0: not spent */
+};
+
+/* Start-up. Sales that are not over at now_ms, or that hold something; the orders of those; both in order of number. Their
+ * tokens that are not spent, and the names of all, in no order. */
 enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
                                  enum fault (*visit)(void *arg, const struct sale *sale), void *arg) MUST_USE;
 enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
                                   enum fault (*visit)(void *arg, const struct order *order), void *arg) MUST_USE;
+enum fault ledger_each_open_token(struct ledger *ledger, uint64_t now_ms,
+                                  enum fault (*visit)(void *arg, const struct ledger_token *token), void *arg) MUST_USE;
 enum fault ledger_each_name(struct ledger *ledger,
                             enum fault (*visit)(void *arg, struct slice seller, struct slice name, uint64_t sale_id),
                             void *arg) MUST_USE;
@@ -57,10 +68,13 @@ enum fault ledger_each_sale(struct ledger *ledger, enum fault (*visit)(void *arg
                             void *arg) MUST_USE;
 enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct order *order),
                              void *arg) MUST_USE;
+enum fault ledger_each_token(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_token *token),
+                             void *arg) MUST_USE;
 
 /* Questions. FAULT_NONE with *found false where there is none. */
 enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found) MUST_USE;
 enum fault ledger_order(struct ledger *ledger, uint64_t no, struct order *out, bool *found) MUST_USE;
+enum fault ledger_token(struct ledger *ledger, uint64_t nonce, struct ledger_token *out, bool *found) MUST_USE;
 /* The scope of an Idempotency-Key. */
 struct ledger_key {
     uint64_t sale_id;

@@ -41,6 +41,19 @@ enum fault ledger_order(struct ledger *ledger, uint64_t no, struct order *out, b
     return order_one(ledger, STATEMENT_ORDER, out, found);
 }
 
+enum fault ledger_token(struct ledger *ledger, uint64_t nonce, struct ledger_token *out, bool *found)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_TOKEN, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, nonce);
+    int rc = sqlite3_step(s);
+    *found = rc == SQLITE_ROW;
+    bool damaged = *found && !row_token(s, out);
+    fault = statement_close(ledger, STATEMENT_TOKEN, rc);
+    return damaged ? FAULT_DAMAGE : fault;
+}
+
 enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *key, struct order *out, bool *found)
 {
     sqlite3_stmt *s;

@@ -40,9 +40,14 @@ static bool row_amount(sqlite3_stmt *statement, int column, int64_t max, int64_t
 static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
 {
     uint32_t admission;
-    if (!row_u32(s, 11, ADMISSION_LOGIN, &admission)) return false;
+    if (!row_u32(s, 11, ADMISSION_LAST, &admission)) return false;
     terms->admission = (enum admission)admission;
-    return row_string(s, 2, terms->name, sizeof(terms->name)) &&
+    bool guard_good = row_u32(s, 12, TOKENS_MAX, &terms->tokens_max) && row_u32(s, 13, ADMIT_MAX, &terms->admit_max) &&
+                      row_u32(s, 14, LINE_RATE_MAX, &terms->line_rate_per_s) &&
+                      row_u32(s, 15, LINE_SIZE_MAX, &terms->line_size) &&
+                      row_u32(s, 16, LINE_TIMEOUT_MS_MAX, &terms->line_timeout_ms) &&
+                      row_string(s, 17, terms->line_name, sizeof(terms->line_name));
+    return guard_good && row_string(s, 2, terms->name, sizeof(terms->name)) &&
            row_string(s, 3, terms->description, sizeof(terms->description)) &&
            row_string(s, 4, terms->currency, sizeof(terms->currency)) && row_amount(s, 5, PRICE_MAX, &terms->price) &&
            row_u32(s, 6, UNITS_PER_GRAB_MAX, &terms->units_per_grab_max) &&
@@ -52,8 +57,8 @@ static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
 
 static bool row_counts(sqlite3_stmt *s, struct sale_counts *counts)
 {
-    return row_u32(s, 12, STOCK_MAX, &counts->offered) && row_u32(s, 13, STOCK_MAX, &counts->available) &&
-           row_u32(s, 14, STOCK_MAX, &counts->held) && row_u32(s, 15, STOCK_MAX, &counts->sold) &&
+    return row_u32(s, 18, STOCK_MAX, &counts->offered) && row_u32(s, 19, STOCK_MAX, &counts->available) &&
+           row_u32(s, 20, STOCK_MAX, &counts->held) && row_u32(s, 21, STOCK_MAX, &counts->sold) &&
            (uint64_t)counts->available + counts->held + counts->sold == counts->offered;
 }
 
@@ -61,8 +66,8 @@ bool row_sale(sqlite3_stmt *s, struct sale *out)
 {
     uint32_t paused, closed;
     bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_string(s, 1, out->seller, sizeof(out->seller)) &&
-                row_terms(s, &out->terms) && row_counts(s, &out->counts) && row_u64(s, 16, INT64_MAX, &out->orders_made) &&
-                row_u32(s, 17, 1, &paused) && row_u32(s, 18, 1, &closed);
+                row_terms(s, &out->terms) && row_counts(s, &out->counts) && row_u64(s, 22, INT64_MAX, &out->orders_made) &&
+                row_u64(s, 23, INT64_MAX, &out->tokens_given) && row_u32(s, 24, 1, &paused) && row_u32(s, 25, 1, &closed);
     if (!good) {
         log_error("ledger", "sale %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
         return false;
@@ -79,11 +84,20 @@ bool row_order(sqlite3_stmt *s, struct order *out)
                 row_string(s, 2, out->buyer, sizeof(out->buyer)) && row_u32(s, 3, UNITS_PER_GRAB_MAX, &out->units) &&
                 row_amount(s, 4, AMOUNT_MAX, &out->amount) && row_u32(s, 5, ORDER_PAID, &state) &&
                 row_u64(s, 6, TIME_MS_MAX, &out->won_ms) && row_u64(s, 7, INT64_MAX, &out->pay_by_ms) &&
-                row_string(s, 8, out->key, sizeof(out->key));
+                row_string(s, 8, out->key, sizeof(out->key)) && row_u64(s, 9, INT64_MAX, &out->token_nonce);
     if (!good) {
         log_error("ledger", "order %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
         return false;
     }
     out->state = (enum order_state)state;
     return true;
+}
+
+bool row_token(sqlite3_stmt *s, struct ledger_token *out)
+{
+    bool good = row_u64(s, 0, INT64_MAX, &out->nonce) && row_u64(s, 1, INT64_MAX, &out->sale_id) &&
+                row_string(s, 2, out->buyer, sizeof(out->buyer)) && row_u64(s, 3, TIME_MS_MAX, &out->given_ms) &&
+                row_u64(s, 4, INT64_MAX, &out->spent);
+    if (!good) log_error("ledger", "token %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+    return good;
 }

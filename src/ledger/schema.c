@@ -10,7 +10,8 @@
 #define TEXT_OF(macro) TEXT_OF_(macro)
 
 /* Names compare as bytes (SQLite's BINARY): Ann is not ann. Times are milliseconds since 1970; 0 means none in closes_ms,
- * pay_within_s and pay_by_ms, -1 means none in price and amount. The CHECK of sales is P1, held once more by the database.
+ * pay_within_s, pay_by_ms, tokens_max, admit_max, the numbers of a line and token_nonce, -1 means none in price and amount.
+ * The CHECK of sales is P1, held once more by the database.
  *
  * An index ends with the number of its row by itself, so orders_by_sale serves (sale, no) and orders_by_buyer (era, buyer,
  * no) without storing the number twice. over_ms is when a sale is closed: at once, at closes_ms, or never.
@@ -42,11 +43,18 @@ static const char *const schema[] = {
     " closes_ms INTEGER NOT NULL,"
     " pay_within_s INTEGER NOT NULL,"
     " admission INTEGER NOT NULL,"
+    " tokens_max INTEGER NOT NULL,"
+    " admit_max INTEGER NOT NULL,"
+    " line_rate_per_s INTEGER NOT NULL,"
+    " line_size INTEGER NOT NULL,"
+    " line_timeout_ms INTEGER NOT NULL,"
+    " line_name TEXT NOT NULL,"
     " offered INTEGER NOT NULL,"
     " available INTEGER NOT NULL,"
     " held INTEGER NOT NULL,"
     " sold INTEGER NOT NULL,"
     " orders_made INTEGER NOT NULL,"
+    " tokens_given INTEGER NOT NULL,"
     " paused INTEGER NOT NULL,"
     " closed INTEGER NOT NULL,"
     " over_ms INTEGER GENERATED ALWAYS AS"
@@ -67,10 +75,19 @@ static const char *const schema[] = {
     " won_ms INTEGER NOT NULL,"
     " pay_by_ms INTEGER NOT NULL,"
     " key TEXT NOT NULL,"
+    " token_nonce INTEGER NOT NULL,"
     " era INTEGER GENERATED ALWAYS AS (no >> " TEXT_OF(ORDERS_ERA_BITS) ") VIRTUAL) STRICT",
     "CREATE INDEX orders_by_buyer ON orders (era, buyer)",
     "CREATE INDEX orders_by_sale ON orders (sale)",
     "CREATE UNIQUE INDEX orders_by_key ON orders (sale, buyer, key) WHERE key <> ''",
+
+    "CREATE TABLE tokens ("
+    " nonce INTEGER PRIMARY KEY,"
+    " sale INTEGER NOT NULL,"
+    " buyer TEXT NOT NULL,"
+    " given_ms INTEGER NOT NULL,"
+    " spent INTEGER NOT NULL) STRICT", /* by the order of this number; 0: not spent */
+    "CREATE INDEX tokens_not_spent ON tokens (sale) WHERE spent = 0",
 
     "CREATE TABLE users ("
     " username TEXT PRIMARY KEY,"

@@ -25,6 +25,9 @@ enum statement {
     STATEMENT_SALE_PAUSED,
     STATEMENT_SALE_CLOSED,
     STATEMENT_ORDER_INSERT,
+    STATEMENT_TOKEN_INSERT,
+    STATEMENT_TOKEN_SPEND,
+    STATEMENT_TOKEN,
     STATEMENT_SALE,
     STATEMENT_ORDER,
     STATEMENT_ORDER_BY_KEY,
@@ -35,6 +38,8 @@ enum statement {
     STATEMENT_ORDERS_SPAN,
     STATEMENT_ORDERS_NOT_OVER,
     STATEMENT_ORDERS_NOT_OVER_FEW,
+    STATEMENT_TOKENS_NOT_OVER,
+    STATEMENT_TOKENS_EACH,
     STATEMENT_SALES_LIST,
     STATEMENT_SALES_LIST_LIVE,
     STATEMENT_SALES_LIST_SELLER,
@@ -55,7 +60,7 @@ extern const char *const statement_sql[STATEMENT_COUNT];
 /* What wins and stock changes of this transaction add up to for one sale, not yet written to its row. */
 struct tally {
     uint64_t sale_id; /* 0: unused */
-    int64_t offered, available, held, sold, orders_made;
+    int64_t offered, available, held, sold, orders_made, tokens_given;
 };
 #define TALLIES 1024
 
@@ -91,14 +96,17 @@ void bind_signed(sqlite3_stmt *statement, int at, int64_t value);
 void bind_slice(sqlite3_stmt *statement, int at, struct slice text); /* lives until statement_close() */
 void bind_string(sqlite3_stmt *statement, int at, const char *text);
 
-/* Rows as values, in the order of columns SALE_COLUMNS and ORDER_COLUMNS. False when a value cannot be: damage, which has
- * been logged. */
+/* Rows as values, in the order of SALE_COLUMNS, ORDER_COLUMNS and TOKEN_COLUMNS. False when a value cannot be: damage, which
+ * has been logged. */
 #define SALE_COLUMNS                                                                                                        \
     "id, seller, name, description, currency, price, units_per_grab_max, grabs_per_buyer_max, opens_ms, closes_ms, "        \
-    "pay_within_s, admission, offered, available, held, sold, orders_made, paused, closed"
-#define ORDER_COLUMNS "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key"
+    "pay_within_s, admission, tokens_max, admit_max, line_rate_per_s, line_size, line_timeout_ms, line_name, "              \
+    "offered, available, held, sold, orders_made, tokens_given, paused, closed"
+#define ORDER_COLUMNS "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key, token_nonce"
+#define TOKEN_COLUMNS "nonce, sale, buyer, given_ms, spent"
 bool row_sale(sqlite3_stmt *statement, struct sale *out);
 bool row_order(sqlite3_stmt *statement, struct order *out);
+bool row_token(sqlite3_stmt *statement, struct ledger_token *out);
 bool row_string(sqlite3_stmt *statement, int column, char *out, size_t size);
 
 #endif

@@ -27,16 +27,23 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "UPDATE point SET seq = ?1, digest = ?2, at_ms = ?3, sale_id_last = ?4, uuid = ?5 WHERE seq = ?6 AND digest = ?7",
 
     [STATEMENT_SALE_INSERT] = "INSERT INTO sales (" SALE_COLUMNS ") VALUES "
-                              "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, 0, 0, 0, 0, 0)",
+                              "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+                              " ?19, ?19, 0, 0, 0, 0, 0, 0)",
     [STATEMENT_SALE_TERMS] =
         "UPDATE sales SET name = ?3, description = ?4, currency = ?5, price = ?6, units_per_grab_max = ?7,"
-        " grabs_per_buyer_max = ?8, opens_ms = ?9, closes_ms = ?10, pay_within_s = ?11, admission = ?12 WHERE id = ?1",
+        " grabs_per_buyer_max = ?8, opens_ms = ?9, closes_ms = ?10, pay_within_s = ?11, admission = ?12,"
+        " tokens_max = ?13, admit_max = ?14, line_rate_per_s = ?15, line_size = ?16, line_timeout_ms = ?17,"
+        " line_name = ?18 WHERE id = ?1",
     [STATEMENT_SALE_COUNTS] =
         "UPDATE sales SET offered = offered + ?2, available = available + ?3, held = held + ?4, sold = sold + ?5,"
-        " orders_made = orders_made + ?6 WHERE id = ?1",
+        " orders_made = orders_made + ?6, tokens_given = tokens_given + ?7 WHERE id = ?1",
     [STATEMENT_SALE_PAUSED] = "UPDATE sales SET paused = ?2 WHERE id = ?1",
     [STATEMENT_SALE_CLOSED] = "UPDATE sales SET closed = 1 WHERE id = ?1",
-    [STATEMENT_ORDER_INSERT] = "INSERT INTO orders (" ORDER_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    [STATEMENT_ORDER_INSERT] = "INSERT INTO orders (" ORDER_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    [STATEMENT_TOKEN_INSERT] = "INSERT INTO tokens (" TOKEN_COLUMNS ") VALUES (?1, ?2, ?3, ?4, 0)",
+    [STATEMENT_TOKEN_SPEND] =
+        "UPDATE tokens SET spent = ?4 WHERE nonce = ?1 AND sale = ?2 AND buyer = ?3 AND spent = 0",
+    [STATEMENT_TOKEN] = "SELECT " TOKEN_COLUMNS " FROM tokens WHERE nonce = ?1",
 
     [STATEMENT_SALE] = "SELECT " SALE_COLUMNS " FROM sales WHERE id = ?1",
     [STATEMENT_ORDER] = "SELECT " ORDER_COLUMNS " FROM orders WHERE no = ?1",
@@ -57,6 +64,10 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_ORDERS_NOT_OVER_FEW] =
         "SELECT " ORDER_COLUMNS " FROM orders INDEXED BY orders_by_sale"
         " WHERE sale IN " NOT_OVER_IDS " ORDER BY no",
+    [STATEMENT_TOKENS_NOT_OVER] =
+        "SELECT " TOKEN_COLUMNS " FROM tokens INDEXED BY tokens_not_spent"
+        " WHERE spent = 0 AND sale IN " NOT_OVER_IDS,
+    [STATEMENT_TOKENS_EACH] = "SELECT " TOKEN_COLUMNS " FROM tokens ORDER BY nonce",
 
     [STATEMENT_ORDERS_LAST] = "SELECT coalesce(max(no), 0) FROM orders",
 

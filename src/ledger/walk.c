@@ -35,6 +35,20 @@ static enum fault orders_walk(struct ledger *ledger, enum statement id, enum fau
     return fault != FAULT_NONE ? fault : closed;
 }
 
+static enum fault tokens_walk(struct ledger *ledger, enum statement id,
+                              enum fault (*visit)(void *, const struct ledger_token *), void *arg)
+{
+    struct ledger_token token;
+    enum fault fault = FAULT_NONE;
+    int rc;
+    while ((rc = sqlite3_step(ledger->statements[id])) == SQLITE_ROW) {
+        fault = row_token(ledger->statements[id], &token) ? visit(arg, &token) : FAULT_DAMAGE;
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, id, rc);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
 enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
                                  enum fault (*visit)(void *arg, const struct sale *sale), void *arg)
 {
@@ -68,6 +82,16 @@ enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
     return orders_walk(ledger, id, visit, arg);
 }
 
+enum fault ledger_each_open_token(struct ledger *ledger, uint64_t now_ms,
+                                  enum fault (*visit)(void *arg, const struct ledger_token *token), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_TOKENS_NOT_OVER, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, now_ms);
+    return tokens_walk(ledger, STATEMENT_TOKENS_NOT_OVER, visit, arg);
+}
+
 enum fault ledger_each_name(struct ledger *ledger,
                             enum fault (*visit)(void *arg, struct slice seller, struct slice name, uint64_t sale_id),
                             void *arg)
@@ -99,4 +123,12 @@ enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *ar
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_EACH, &s);
     return fault != FAULT_NONE ? fault : orders_walk(ledger, STATEMENT_ORDERS_EACH, visit, arg);
+}
+
+enum fault ledger_each_token(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_token *token),
+                             void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_TOKENS_EACH, &s);
+    return fault != FAULT_NONE ? fault : tokens_walk(ledger, STATEMENT_TOKENS_EACH, visit, arg);
 }

@@ -182,6 +182,11 @@ void people_reload(struct people *people)
     if (people->external != NULL) external_look(people->external);
 }
 
+const struct jwt_ring *people_ring(const struct people *people)
+{
+    return people->ring;
+}
+
 /* The first check of a thread. */
 static struct checker *checker_make(struct people *people)
 {

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct people;
+struct jwt_ring;
 
 /* The operator's own identity provider. Texts are copied. */
 struct people_external {
@@ -44,6 +45,8 @@ void people_stop(struct people *people);
 void people_close(struct people *people);
 /* SIGHUP: reads the keys of the identity provider again. Any thread. */
 void people_reload(struct people *people);
+/* The signing keys, for signatures that rotate with them. Lives as long as people. */
+const struct jwt_ring *people_ring(const struct people *people);
 
 struct identity {
     struct slice name; /* inside name_bytes */

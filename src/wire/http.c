@@ -21,6 +21,7 @@ static void request_fill(const struct http_parser *parser, const char *data, str
         .content_type = slice_at(data, parser->fields[HTTP_CONTENT_TYPE]),
         .idempotency_key = slice_at(data, parser->fields[HTTP_IDEMPOTENCY_KEY]),
         .if_none_match = slice_at(data, parser->fields[HTTP_IF_NONE_MATCH]),
+        .forwarded_for = slice_at(data, parser->fields[HTTP_FORWARDED_FOR]),
         .has_idempotency_key = (parser->fields_seen & (1u << HTTP_IDEMPOTENCY_KEY)) != 0,
         .body = { data + parser->head_len, parser->body_len },
         .keep_alive = !parser->connection_close && (!parser->http10 || parser->connection_keep_alive),

@@ -30,7 +30,8 @@ struct http_request {
     struct slice query; /* after '?', may be empty */
     struct slice authorization, content_type, idempotency_key, if_none_match;
     bool has_idempotency_key;
-    struct slice body; /* decoded; chunked bodies are decoded in place */
+    struct slice forwarded_for; /* X-Forwarded-For, the last where there are several: the one the nearest proxy wrote */
+    struct slice body;          /* decoded; chunked bodies are decoded in place */
     bool keep_alive;
     bool http10;
 };
@@ -53,6 +54,7 @@ enum http_field {
     HTTP_IDEMPOTENCY_KEY,
     HTTP_IF_NONE_MATCH,
     HTTP_EXPECT,
+    HTTP_FORWARDED_FOR,
     HTTP_FIELDS
 };
 

@@ -128,7 +128,8 @@ static enum http_field field_of(const char *name, size_t len)
     case 14:
         return same_word(name, "content-length", 14) ? HTTP_CONTENT_LENGTH : HTTP_FIELDS;
     case 15:
-        return same_word(name, "idempotency-key", 15) ? HTTP_IDEMPOTENCY_KEY : HTTP_FIELDS;
+        if (same_word(name, "idempotency-key", 15)) return HTTP_IDEMPOTENCY_KEY;
+        return same_word(name, "x-forwarded-for", 15) ? HTTP_FORWARDED_FOR : HTTP_FIELDS;
     case 17:
         return same_word(name, "transfer-encoding", 17) ? HTTP_TRANSFER_ENCODING : HTTP_FIELDS;
     default:
@@ -171,7 +172,7 @@ static enum problem read_header(struct http_parser *parser, const char *data, co
     }
     enum http_field field = field_of(line, name_len);
     if (field == HTTP_FIELDS) return PROBLEM_NONE;
-    if (field_seen(parser, field)) {
+    if (field_seen(parser, field) && field != HTTP_FORWARDED_FOR) {
         /* A list may come in parts; one part of it is enough to save a transfer or not. Anything else twice means two
          * readers could choose differently. */
         return field == HTTP_IF_NONE_MATCH ? PROBLEM_NONE : PROBLEM_BAD_REQUEST;

@@ -23,7 +23,19 @@ struct reading {
     size_t count;
     void *target;
     struct json_found *found;
+    const struct json_field *within; /* the field whose members these are; NULL for the body itself */
 };
+
+/* What stands before the name of a field when it is spoken of. */
+static const char *prefix(const struct reading *reading)
+{
+    return reading->within == NULL ? "" : reading->within->name;
+}
+
+static const char *dot(const struct reading *reading)
+{
+    return reading->within == NULL ? "" : ".";
+}
 
 /* Always false, so that objecting and refusing are one line. */
 __attribute__((format(printf, 2, 3))) static bool object(const struct reading *reading, const char *format, ...)
@@ -69,27 +81,40 @@ static const struct json_field *field_before(const struct reading *reading, size
     return NULL;
 }
 
+static bool object_to_range(const struct reading *reading, const struct json_field *field)
+{
+    return object(reading, "%s%s%s must be an integer from %" PRId64 " to %" PRId64, prefix(reading), dot(reading),
+                  field->name, field->min, field->max);
+}
+
+/* Objects to the first field whose number is beyond 64 bits. */
+static void object_to_large(const struct reading *reading, const json_t *root, bool *said)
+{
+    for (size_t i = 0; i < reading->count && !*said; i++) {
+        const struct json_field *field = &reading->fields[i];
+        const json_t *value = json_object_get(root, field->name);
+        double number = json_real_value(value);
+        if (field->kind == JSON_INTEGER && (number >= 0x1p63 || number <= -0x1p63)) {
+            object_to_range(reading, field);
+            *said = true;
+        }
+        const struct reading members = { reading->body,   field->members, field->members_count,
+                                         reading->target, reading->found, field };
+        if (field->kind == JSON_EITHER) object_to_large(&members, value, said);
+    }
+}
+
 /* jansson gives up at a number beyond 64 bits without saying whose it is. Read again with every number as a real, the body
  * has a value for it that is out of every range, and the field can be named. */
-static const struct json_field *field_too_large(const struct reading *reading)
+static bool object_to_overflow(const struct reading *reading, size_t position)
 {
-    const struct json_field *found = NULL;
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL;
     json_error_t error;
     json_t *root = json_loadb(reading->body.data, reading->body.len, flags, &error);
-
-    for (size_t i = 0; root != NULL && found == NULL && i < reading->count; i++) {
-        const struct json_field *field = &reading->fields[i];
-        double value = json_real_value(json_object_get(root, field->name));
-        if (field->kind == JSON_INTEGER && (value >= 0x1p63 || value <= -0x1p63)) found = field;
-    }
+    bool said = false;
+    object_to_large(reading, root, &said);
     json_decref(root);
-    return found;
-}
-
-static bool object_to_range(const struct reading *reading, const struct json_field *field)
-{
-    return object(reading, "%s must be an integer from %" PRId64 " to %" PRId64, field->name, field->min, field->max);
+    return said ? false : object(reading, "a number is too large at byte %zu", position);
 }
 
 static bool object_to_syntax(const struct reading *reading, const json_error_t *error)
@@ -102,11 +127,7 @@ static bool object_to_syntax(const struct reading *reading, const json_error_t *
         if (field != NULL) return object(reading, "duplicate field \"%s\"", field->name);
         return object(reading, "duplicate field at byte %zu", position);
     }
-    if (code == json_error_numeric_overflow) {
-        const struct json_field *field = field_too_large(reading);
-        if (field != NULL) return object_to_range(reading, field);
-        return object(reading, "a number is too large at byte %zu", position);
-    }
+    if (code == json_error_numeric_overflow) return object_to_overflow(reading, position);
     return object(reading, "the body is not valid JSON: %s at byte %zu", syntax_objection(code), position);
 }
 
@@ -118,7 +139,8 @@ static bool object_to_unknown(const struct reading *reading, const char *key)
         /* Cut between characters, not within one. */
         for (shown = NAME_SHOWN_MAX; ((unsigned char)key[shown] & 0xc0) == 0x80;) shown--;
     }
-    return object(reading, "unknown field \"%.*s%s\"", (int)shown, key, shown < len ? "..." : "");
+    return object(reading, "unknown field \"%s%s%.*s%s\"", prefix(reading), dot(reading), (int)shown, key,
+                  shown < len ? "..." : "");
 }
 
 static bool control_allowed(char byte, enum json_kind kind)
@@ -132,15 +154,16 @@ static bool read_string(const struct reading *reading, const struct json_field *
 
     if (json_typeof(value) != JSON_STRING || len < (uint64_t)field->min || len > (uint64_t)field->max) {
         if (field->min == field->max)
-            return object(reading, "%s must be a string of %" PRId64 " bytes", field->name, field->min);
-        return object(reading, "%s must be a string of %" PRId64 " to %" PRId64 " bytes", field->name, field->min,
-                      field->max);
+            return object(reading, "%s%s%s must be a string of %" PRId64 " bytes", prefix(reading), dot(reading),
+                          field->name, field->min);
+        return object(reading, "%s%s%s must be a string of %" PRId64 " to %" PRId64 " bytes", prefix(reading), dot(reading),
+                      field->name, field->min, field->max);
     }
     const char *text = json_string_value(value);
     for (size_t i = 0; i < len; i++) {
         bool control = (unsigned char)text[i] < 0x20 || text[i] == 0x7f;
         if (control && !control_allowed(text[i], field->kind))
-            return object(reading, "%s must not have control characters", field->name);
+            return object(reading, "%s%s%s must not have control characters", prefix(reading), dot(reading), field->name);
     }
     memcpy((char *)reading->target + field->offset, text, len + 1);
     return true;
@@ -162,10 +185,13 @@ static bool read_time(const struct reading *reading, const struct json_field *fi
 
     if (json_typeof(value) != JSON_STRING ||
         !time_from_text((struct slice){ json_string_value(value), json_string_length(value) }, &ms))
-        return object(reading, "%s must be a time such as 2026-01-31T12:00:00.000Z", field->name);
+        return object(reading, "%s%s%s must be a time such as 2026-01-31T12:00:00.000Z", prefix(reading), dot(reading),
+                      field->name);
     memcpy((char *)reading->target + field->offset, &ms, sizeof(ms));
     return true;
 }
+
+static bool read_either(const struct reading *reading, const struct json_field *field, const json_t *value);
 
 static bool read_value(const struct reading *reading, const struct json_field *field, const json_t *value)
 {
@@ -177,14 +203,17 @@ static bool read_value(const struct reading *reading, const struct json_field *f
         return read_integer(reading, field, value);
     case JSON_TIME:
         return read_time(reading, field, value);
+    case JSON_EITHER:
+        return read_either(reading, field, value);
     }
     assert(false && "a kind that is not in the table");
     return false;
 }
 
-static bool all_known(const struct reading *reading, json_t *root)
+static bool all_known(const struct reading *reading, const json_t *root)
 {
-    for (void *at = json_object_iter(root); at != NULL; at = json_object_iter_next(root, at)) {
+    json_t *object_read = (json_t *)root; /* jansson walks an object without changing it, and does not say so */
+    for (void *at = json_object_iter(object_read); at != NULL; at = json_object_iter_next(object_read, at)) {
         const char *key = json_object_iter_key(at);
         size_t i = 0;
         while (i < reading->count && strcmp(reading->fields[i].name, key) != 0) i++;
@@ -201,7 +230,7 @@ static bool read_fields(const struct reading *reading, const json_t *root)
         const json_t *value = json_object_get(root, field->name);
 
         if (value == NULL) {
-            if (field->required) return object(reading, "%s is missing", field->name);
+            if (field->required) return object(reading, "%s%s%s is missing", prefix(reading), dot(reading), field->name);
         } else if (field->nullable && json_typeof(value) == JSON_NULL) {
             reading->found->nulled |= UINT32_C(1) << i;
         } else {
@@ -212,9 +241,21 @@ static bool read_fields(const struct reading *reading, const json_t *root)
     return true;
 }
 
+static bool read_either(const struct reading *reading, const struct json_field *field, const json_t *value)
+{
+    if (json_typeof(value) == JSON_STRING) return read_string(reading, field, value);
+    if (json_typeof(value) != JSON_OBJECT) return object(reading, "%s must be a name or an object", field->name);
+
+    struct json_found within = { 0 };
+    const struct reading members = { reading->body, field->members, field->members_count, reading->target, &within, field };
+    if (all_known(&members, value) && read_fields(&members, value)) return true;
+    memcpy(reading->found->objection, within.objection, sizeof(within.objection));
+    return false;
+}
+
 bool json_read(struct slice body, const struct json_field *fields, size_t count, void *target, struct json_found *found)
 {
-    const struct reading reading = { body, fields, count, target, found };
+    const struct reading reading = { body, fields, count, target, found, NULL };
 
     assert(count <= 32);
     if (json_short_read(body, fields, count, target, found)) return true;

@@ -1,5 +1,6 @@
 /* json_in: a request body against a table of its fields. Strict: UTF-8, no duplicate keys, nothing after the value, nothing
- * unknown. What is wrong is said with the field's name. Integers are JSON integers: 5.0, "5", 1e3 are not.
+ * unknown. What is wrong is said with the field's name, a member's after its field's: "line.size". Integers are JSON
+ * integers: 5.0, "5", 1e3 are not.
  *
  * Plain bodies (json_short.h) are read without memory being taken; the rest, and all that is refused, goes through jansson.
  * A file that includes jansson.h cannot include this header as it stands: both have a JSON_INTEGER. */
@@ -17,6 +18,7 @@ enum json_kind {
     JSON_LINES,   /* the same, newline and tab allowed */
     JSON_INTEGER, /* to int64_t: min..max */
     JSON_TIME,    /* RFC 3339 to uint64_t ms */
+    JSON_EITHER,  /* a text as JSON_TEXT, or an object with a table of its own: members, into the same target struct */
 };
 
 struct json_field {
@@ -25,7 +27,9 @@ struct json_field {
     bool required;
     bool nullable; /* null clears: the bit in nulled is set, the target is left alone */
     int64_t min, max;
-    size_t offset; /* into the target struct */
+    size_t offset;                    /* into the target struct */
+    const struct json_field *members; /* of JSON_EITHER; none of them has members itself */
+    size_t members_count;
 };
 
 /* Bits follow the row numbers of the table. */

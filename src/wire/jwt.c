@@ -148,6 +148,25 @@ void jwt_ring_close(struct jwt_ring *ring)
     free(ring);
 }
 
+size_t jwt_ring_count(const struct jwt_ring *ring)
+{
+    return ring->count;
+}
+
+/* HMAC-SHA256 of the label: a pseudo-random function of the key. */
+enum fault jwt_ring_derive(const struct jwt_ring *ring, size_t n, struct slice label, uint8_t out[JWT_DERIVED_BYTES])
+{
+    assert(n < ring->count);
+    char digest[] = "SHA256";
+    const struct jwt_key *key = &ring->keys[n];
+    size_t len = 0;
+    unsigned char *made = EVP_Q_mac(NULL, "HMAC", NULL, digest, NULL, key->bytes, key->bytes_len,
+                                    (const unsigned char *)label.data, label.len, out, JWT_DERIVED_BYTES, &len);
+    if (made != NULL && len == JWT_DERIVED_BYTES) return FAULT_NONE;
+    log_error("jwt", "OpenSSL gives no HMAC-SHA256");
+    return FAULT_MEMORY;
+}
+
 enum fault jwt_mac_open(struct jwt_mac **out, const struct jwt_ring *ring)
 {
     char digest[] = "SHA256";

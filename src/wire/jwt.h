@@ -27,6 +27,13 @@ struct jwt_ring; /* keys, newest first; immutable once open */
 enum fault jwt_ring_open(struct jwt_ring **out, struct slice text, char objection[256]) MUST_USE;
 void jwt_ring_close(struct jwt_ring *ring);
 
+/* For other signatures that rotate with these keys: how many there are, and a key of their own that the nth and a label
+ * lead to. Neither key tells the other, so what is signed for one purpose is never taken for another. */
+size_t jwt_ring_count(const struct jwt_ring *ring);
+#define JWT_DERIVED_BYTES 32
+enum fault jwt_ring_derive(const struct jwt_ring *ring, size_t n, struct slice label,
+                           uint8_t out[JWT_DERIVED_BYTES]) MUST_USE;
+
 /* Contexts of one thread. */
 struct jwt_mac;
 enum fault jwt_mac_open(struct jwt_mac **out, const struct jwt_ring *ring) MUST_USE;

@@ -12,10 +12,16 @@
     ROW(TOKEN_EXPIRED, 401, "Login expired", "Log in again at POST /v1/login.")                                             \
     ROW(BAD_LOGIN, 401, "Wrong name or password", "Check the name and the password and try again.")                         \
     ROW(FORBIDDEN, 403, "Not for this role", "This route is not open to the role you are logged in with.")                  \
+    ROW(TOKEN_REQUIRED, 403, "Token required",                                                                              \
+        "Get a purchase token at POST /v1/sales/{sale}/tokens and send it as token.")                                       \
+    ROW(TOKEN_INVALID, 403, "Token invalid",                                                                                \
+        "The purchase token is not yours, not of this sale, expired or spent; ask for another.")                            \
+    ROW(BLOCKED, 403, "Blocked", "You are on the block list of this shop; ask its operator.")                               \
     ROW(NO_SUCH_ROUTE, 404, "No such route", "See /openapi.yaml for the routes there are.")                                 \
     ROW(NO_SUCH_SALE, 404, "No such sale", "Check the id; GET /v1/sales lists the sales there are.")                        \
     ROW(NO_SUCH_ORDER, 404, "No such order", "Check the number; GET /v1/orders lists your orders.")                         \
     ROW(NO_SUCH_PLACE, 404, "No such place", "It was given up, or is not yours; POST /v1/sales/{sale}/line for another.")   \
+    ROW(NO_SUCH_BLOCK, 404, "No such block", "The entry is not on the list; GET /v1/blocks shows those that are.")          \
     ROW(METHOD_NOT_ALLOWED, 405, "Method not allowed", "The Allow header lists the methods of this route.")                 \
     ROW(REQUEST_TIMEOUT, 408, "Request too slow", "Send the whole request within the time allowed.")                        \
     ROW(USERNAME_TAKEN, 409, "Name taken", "Choose another username.")                                                      \
@@ -28,14 +34,17 @@
     ROW(ALREADY_WON, 409, "Already yours", "You have as many orders in this sale as one buyer may; see order.")             \
     ROW(SOLD_OUT, 409, "Sold out", "Fewer units are left than you asked for; nothing was taken.")                           \
     ROW(NO_LINE, 409, "No line", "This sale has no line to stand in; see its admission.")                                   \
+    ROW(NO_TOKENS_LEFT, 409, "No tokens left", "All purchase tokens of this sale have been handed out.")                    \
+    ROW(NO_TOKENS_NEEDED, 409, "No tokens needed", "This sale hands out no purchase tokens; see its admission.")            \
     ROW(SALE_OPEN, 409, "Sale is open",                                                                                     \
-        "While a sale is open only name, description, closes_at (later) and pay_within_s may change.")                      \
+        "While a sale is open only name, description, closes_at (later), pay_within_s and line may change.")                \
     ROW(NOT_AVAILABLE, 409, "Not available",                                                                                \
         "No more can be withdrawn than is available, nor more offered than 1000000000.")                                    \
     ROW(BODY_TOO_LARGE, 413, "Body too large", "Send at most 65536 bytes.")                                                 \
     ROW(URI_TOO_LONG, 414, "Address too long", "Shorten the address; the whole head may have 8192 bytes.")                  \
     ROW(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "Send JSON with Content-Type: application/json.")            \
     ROW(KEY_REUSED, 422, "Idempotency-Key reused", "This key won with another body; use a new key for a new grab.")         \
+    ROW(RATE_LIMITED, 429, "Too fast", "Wait as long as Retry-After says; the RateLimit headers say how much is left.")     \
     ROW(TOO_MANY_TRIES, 429, "Too many tries", "Wait as long as Retry-After says.")                                         \
     ROW(HEAD_TOO_LARGE, 431, "Head too large", "Send at most 64 headers and 8192 bytes of them.")                           \
     ROW(BUSY, 503, "Busy", "Try again after the seconds in Retry-After; nothing was taken.")                                \

@@ -8,6 +8,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import sqlite3
 import tempfile
 import time
@@ -149,6 +150,35 @@ def killed_at(server, place, call, when, seed=None):
     if audit.code != 0:
         raise Lost(f"audit: {audit}")
     return died
+
+
+def test_a_stalled_disk_opens_the_breaker_and_a_mended_one_closes_it():
+    """P9: when every answer is slow, people are told BUSY at once instead of waiting; a few probes find out when it is over."""
+    flags = ("--breaker-slow-ms", "150", "--breaker-open-ms", "500", "--breaker-window-ms", "3000", "--breaker-probes", "2")
+    with Server(*flags, segment_mb=4) as server:
+        shop = Shop(server)
+        sale = shop.sale(stock=100000)["id"]
+        shop.close()
+        server.stop()
+        server.start(prefix=injected("fdatasync:delay_enter=400000", path=segment_of(server)))
+
+        def grab(i):
+            with server.connect() as client:
+                return client.post(f"/v1/sales/{sale}/grabs", None, server.token(f"b{i}"))
+
+        with concurrent.futures.ThreadPoolExecutor(40) as pool:
+            slow = [answer.status for answer in pool.map(grab, range(40))]
+        assert slow.count(201) >= 20, slow
+        refused = grab("late")
+        problem(refused, 503, "BUSY")
+        assert int(refused.headers["retry-after"]) >= 1
+
+        with open(f"/proc/{server.pid}/status", encoding="ascii") as status:
+            tracer = int(next(line.split()[1] for line in status if line.startswith("TracerPid:")))
+        assert tracer > 0
+        os.kill(tracer, signal.SIGKILL)
+        eventually(lambda: [grab(f"{time.monotonic()}-{i}").status for i in range(5)] == [201] * 5, seconds=20)
+        shop.close()
 
 
 def test_a_slow_disk_makes_wins_wait_and_nobody_else():

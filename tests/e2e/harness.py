@@ -396,8 +396,14 @@ class Shop:
         assert counts[0] == sum(counts[1:]) and min(counts) >= 0, f"P1 broken: {seen}"
         return counts
 
-    def grab(self, sale, buyer=None, units=None, key=None, token=None):
-        body = None if units is None else {"units": units}
+    def purchase_token(self, sale, buyer):
+        answer = self.client.post(f"/v1/sales/{sale}/tokens", None, self.buyer(buyer))
+        assert answer.status == 201, answer
+        return answer.json()["token"]
+
+    def grab(self, sale, buyer=None, units=None, key=None, token=None, purchase=None):
+        """purchase: a purchase token, "token" in the body; token: the login."""
+        body = {name: value for name, value in (("units", units), ("token", purchase)) if value is not None} or None
         if token is None and buyer is not None:
             token = self.buyer(buyer)
         return self.client.post(f"/v1/sales/{sale}/grabs", body, token, key=key)

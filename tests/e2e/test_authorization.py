@@ -35,7 +35,9 @@ def plain(path):
 def test_the_table_holds_every_route_of_this_release():
     expected = {("POST", "/v1/users"), ("POST", "/v1/login"), ("POST", "/v1/logout"), ("POST", "/v1/sales"), ("GET", "/v1/sales"), ("GET", "/v1/sales/{}"),
                 ("PATCH", "/v1/sales/{}"), ("POST", "/v1/sales/{}/stock"), ("POST", "/v1/sales/{}/pause"), ("POST", "/v1/sales/{}/resume"),
-                ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/healthz"),
+                ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/v1/blocks"),
+                ("POST", "/v1/blocks"), ("DELETE", "/v1/blocks/{}"), ("POST", "/v1/sales/{}/tokens"), ("POST", "/v1/sales/{}/line"),
+                ("GET", "/v1/sales/{}/line/{}"), ("DELETE", "/v1/sales/{}/line/{}"), ("GET", "/v1/limits"), ("PUT", "/v1/limits"), ("GET", "/healthz"),
                 ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml")}
     found = [(method, plain(path)) for method, path, _ in ROUTES]
     assert set(found) == expected
@@ -48,7 +50,10 @@ def test_the_table_opens_what_api_opens():
     seller, everyone = {"seller", "admin"}, {"customer", "seller", "admin"}
     expected = {("POST", "/v1/logout"): everyone, ("POST", "/v1/sales"): seller, ("PATCH", "/v1/sales/{}"): seller, ("POST", "/v1/sales/{}/stock"): seller,
                 ("POST", "/v1/sales/{}/pause"): seller, ("POST", "/v1/sales/{}/resume"): seller, ("POST", "/v1/sales/{}/close"): seller,
-                ("GET", "/v1/orders"): everyone, ("GET", "/v1/orders/{}"): everyone, ("POST", "/v1/sales/{}/grabs"): {"admitted"}}
+                ("GET", "/v1/orders"): everyone, ("GET", "/v1/orders/{}"): everyone, ("POST", "/v1/sales/{}/grabs"): {"admitted"},
+                ("GET", "/v1/blocks"): {"admin"}, ("POST", "/v1/blocks"): {"admin"}, ("DELETE", "/v1/blocks/{}"): {"admin"},
+                ("POST", "/v1/sales/{}/tokens"): {"customer"}, ("POST", "/v1/sales/{}/line"): {"customer"}, ("GET", "/v1/sales/{}/line/{}"): {"customer"},
+                ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
     for method, path, roles in ROUTES:
         assert roles == expected.get((method, plain(path)), {"anyone"}), (method, path, roles)
 
@@ -65,6 +70,10 @@ class Stage:
                        "seller": self.shop.seller_token, "other seller": server.token(mint_name("seller"), "seller"), "admin": self.shop.admin_token}
 
     def path(self, path):
+        if "/blocks/" in path:
+            blocked = mint_name("blocked")
+            assert self.shop.client.post("/v1/blocks", {"entry": f"user {blocked}"}, self.shop.admin_token).status == 201
+            return f"/v1/blocks/user%20{blocked}"
         number = self.order if "/orders/" in path else self.sale
         return re.sub(r"\{[^}]*\}", number, path)
 
@@ -72,7 +81,8 @@ class Stage:
         bodies = {("POST", "/v1/users"): {"username": mint_name("user"), "password": "long enough", "role": "customer"},
                   ("POST", "/v1/login"): {"username": mint_name("nobody"), "password": "long enough"},
                   ("POST", "/v1/sales"): {"name": mint_name("sale"), "stock": 1}, ("PATCH", "/v1/sales/{}"): {"description": "changed"},
-                  ("POST", "/v1/sales/{}/stock"): {"add": 3}}
+                  ("POST", "/v1/sales/{}/stock"): {"add": 3},
+                  ("POST", "/v1/blocks"): {"entry": f"user {mint_name('blocked')}"}}
         return bodies.get((method, plain(path)))
 
     def look(self):
@@ -91,6 +101,10 @@ def expected_statuses(method, path, roles, actor):
         return {401}
     if role not in roles:
         return {403}
+    if route in (("POST", "/v1/sales/{}/tokens"), ("POST", "/v1/sales/{}/line")):  # the sale has neither
+        return {409}
+    if "/line/{}" in route[1]:  # nobody has a place in a sale without a line
+        return {404}
     if actor.startswith("other") and "{" in path:
         return {404}
     if route == ("POST", "/v1/sales/{}/resume"):

@@ -14,7 +14,7 @@ NUMBERS = {"-1": -1, "0": 0, "2147483647": 2 ** 31 - 1, "2147483649": 2 ** 31 + 
            "Infinity": None, "'5'": None, '"5"': None, '""': None, "true": None, "[5]": None, "{}": None, "5 5": None}
 
 # Inside these bounds a value is good. units and add meet limits of the sale instead, which are verdicts of their own.
-BOUNDS = {"stock": (0, 10 ** 9), "price": (0, 10 ** 12), "units_per_grab_max": (1, 10 ** 9), "grabs_per_buyer_max": (1, 10 ** 6),
+BOUNDS = {"tokens_max": (1, 10 ** 9), "admit_max": (1, 10 ** 9), "stock": (0, 10 ** 9), "price": (0, 10 ** 12), "units_per_grab_max": (1, 10 ** 9), "grabs_per_buyer_max": (1, 10 ** 6),
           "pay_within_s": (1, 31536000)}
 
 
@@ -113,7 +113,9 @@ def test_a_price_whose_amount_no_reader_could_hold_is_refused(shop):
 
 WRONG_TYPES = [("name", 5), ("name", None), ("name", ["x"]), ("name", {}), ("name", True), ("stock", None), ("description", 5), ("description", []),
                ("currency", 5), ("currency", []), ("opens_at", 1700000000), ("opens_at", []), ("closes_at", 1700000000), ("closes_at", {}),
-               ("admission", 1), ("admission", []), ("admission", True)]
+               ("admission", 1), ("admission", []), ("admission", True), ("line", 1), ("line", []), ("line", True), ("line", {}), ("line", {"rate_per_s": 1}),
+               ("line", {"rate_per_s": 1, "size": 1, "timeout_ms": 1, "name": "x"}), ("line", {"rate_per_s": "1", "size": 1, "timeout_ms": 1}),
+               ("line", {"rate_per_s": 1, "size": None, "timeout_ms": 1}), ("line", {"rate_per_s": 1, "size": 1.5, "timeout_ms": 1})]
 
 
 @pytest.mark.parametrize("field,value", WRONG_TYPES, ids=str)
@@ -125,7 +127,10 @@ def test_a_wrong_type_names_its_field(shop, field, value):
 
 BAD_VALUES = [("name", ""), ("name", "n" * 129), ("name", "é" * 65), ("name", "nul\0"), ("name", "line\nbreak"), ("name", "\x1b[2J"), ("description", "d" * 2001),
               ("description", "nul\0"), ("description", "\x07"), ("currency", ""), ("currency", "EU"), ("currency", "EURO"), ("currency", "E\0R"),
-              ("admission", "token"), ("admission", "line"), ("admission", "Open"), ("admission", ""), ("opens_at", ""), ("opens_at", "now"), ("opens_at", "2030-01-01"),
+              ("admission", "tokens"), ("admission", "line"), ("admission", "Open"), ("line", ""), ("line", "l" * 33), ("line", "two words"), ("line", "dot.ted"), ("line", "é"),
+              ("line", {"rate_per_s": 0, "size": 1, "timeout_ms": 1}), ("line", {"rate_per_s": 1, "size": -1, "timeout_ms": 1}),
+              ("line", {"rate_per_s": 1, "size": 1, "timeout_ms": 2 ** 64}), ("line", {"rate_per_s": 10 ** 7, "size": 1, "timeout_ms": 1}),
+              ("admission", ""), ("opens_at", ""), ("opens_at", "now"), ("opens_at", "2030-01-01"),
               ("opens_at", "2030-01-01T00:00:00"), ("opens_at", "2030-13-01T00:00:00Z"), ("opens_at", "2030-02-30T00:00:00Z"), ("opens_at", "2029-02-29T00:00:00Z"),
               ("opens_at", "2030-01-01T24:00:00Z"), ("opens_at", "2030-01-01T00:60:00Z"), ("opens_at", "2030-01-01T00:00:00.Z"),
               ("opens_at", "2030-01-01T00:00:00+25:00"), ("opens_at", "2030-01-01T00:00:00Z "), ("opens_at", " 2030-01-01T00:00:00Z"),
@@ -154,7 +159,7 @@ def test_a_sale_that_closes_before_it_opens_is_refused(shop, opens, closes):
     assert sale_list(shop) == []
 
 
-@pytest.mark.parametrize("field", ["x", "Name", "stock ", "id", "seller", "line", "tokens_max", "admit_max", "late_payment", "", "__proto__", "name\0"])
+@pytest.mark.parametrize("field", ["x", "Name", "stock ", "id", "seller", "lines", "token_max", "tokens_given", "late_payment", "", "__proto__", "name\0"])
 def test_an_unknown_field_is_an_error(shop, field):
     problem(shop.client.post("/v1/sales", {"name": mint_name("sale"), "stock": 1, field: 1}, shop.seller_token), 400, "BAD_INPUT",
             field if is_json(json.dumps(field)) and field else None)
@@ -245,7 +250,7 @@ def test_a_wrong_method_is_405_and_says_which_are_right(shop, method, path, allo
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/", "/v2/sales", "/v1/sale", "/v1/sales/", "/v1/sales//", "//v1/sales", "/v1//sales", "/V1/sales", "/v1/sales/1/", "/v1/sales/1/grab",
                                   "/v1/sales/1/grabs/", "/v1/sales/../sales", "/v1/./sales", "/v1/%73ales", "/v1/sales/1/2/3", "/healthz/", "/healthz%00", "/etc/passwd",
-                                  "/../../etc/passwd", "/v1/orders/1/cancel", "/v1/payments", "/v1/sales/1/tokens", "/v1/sales;x", "/" + "a" * 3000])
+                                  "/../../etc/passwd", "/v1/orders/1/cancel", "/v1/payments", "/v1/sales/1/tokens/1", "/v1/sales;x", "/" + "a" * 3000])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_unknown_route_is_404(shop, method, path):
     answer = shop.client.request(method, path, None, shop.admin_token)

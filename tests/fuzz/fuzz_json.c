@@ -22,11 +22,11 @@ struct form {
 };
 
 static const struct json_field fields[] = {
-    { "name", JSON_TEXT, true, false, 1, 32, offsetof(struct form, name) },
-    { "note", JSON_LINES, false, true, 0, 64, offsetof(struct form, note) },
-    { "units", JSON_INTEGER, false, false, 1, 1000000000, offsetof(struct form, units) },
-    { "any", JSON_INTEGER, false, true, INT64_MIN, INT64_MAX, offsetof(struct form, any) },
-    { "at", JSON_TIME, false, true, 0, 0, offsetof(struct form, at) },
+    { "name", JSON_TEXT, true, false, 1, 32, .offset = offsetof(struct form, name) },
+    { "note", JSON_LINES, false, true, 0, 64, .offset = offsetof(struct form, note) },
+    { "units", JSON_INTEGER, false, false, 1, 1000000000, .offset = offsetof(struct form, units) },
+    { "any", JSON_INTEGER, false, true, INT64_MIN, INT64_MAX, .offset = offsetof(struct form, any) },
+    { "at", JSON_TIME, false, true, 0, 0, .offset = offsetof(struct form, at) },
 };
 
 static size_t form_write(const struct form *form, const struct json_found *found, char *out, size_t size)

@@ -65,7 +65,13 @@ static void terms_fill(struct sale_terms *terms, uint64_t from)
     terms->units_per_grab_max = 1 + (uint32_t)(from % 7);
     terms->grabs_per_buyer_max = 1;
     terms->opens_ms = from % TIME_MS_MAX;
-    terms->admission = from % 2 == 0 ? ADMISSION_OPEN : ADMISSION_LOGIN;
+    terms->admission = (enum admission)(from % 4);
+    terms->tokens_max = (uint32_t)(from % 1000);
+    terms->admit_max = (uint32_t)(from % 999);
+    terms->line_rate_per_s = (uint32_t)(from % 998);
+    terms->line_size = (uint32_t)(from % 997);
+    terms->line_timeout_ms = (uint32_t)(from % 996);
+    text_fill(terms->line_name, from % (LINE_NAME_BYTES_MAX + 1), from + 3);
 }
 
 void model_decision(uint64_t seq, uint64_t salt, struct model_scratch *scratch, struct decision *out)
@@ -76,7 +82,7 @@ void model_decision(uint64_t seq, uint64_t salt, struct model_scratch *scratch, 
     out->at_ms = UINT64_C(1700000000000) + seq * 3 + salt % 2;
     out->sale_id = 1 + r % 3;
     const uint64_t dice = (r >> 8) % 64;
-    out->kind = dice < 6 ? (enum decision_kind)(dice + 1) : DECISION_WON;
+    out->kind = dice < 6 ? (enum decision_kind)(dice + 1) : dice < 16 ? DECISION_TOKEN_GIVEN : DECISION_WON;
     switch (out->kind) {
     case DECISION_SALE_CREATED:
         terms_fill(&scratch->terms, r);
@@ -100,6 +106,11 @@ void model_decision(uint64_t seq, uint64_t salt, struct model_scratch *scratch, 
         out->won.units = 1 + (uint32_t)(r % 5);
         out->won.amount = (int64_t)(r % 100000) - 1;
         out->won.pay_by_ms = r % 2 == 0 ? 0 : out->at_ms + 1000;
+        out->won.token_nonce = r % 3 == 0 ? r : 0;
+        break;
+    case DECISION_TOKEN_GIVEN:
+        text_fill(scratch->buyer, 1 + r % BUYER_BYTES_MAX, r);
+        out->token_given.buyer = (struct slice){ scratch->buyer, 1 + r % BUYER_BYTES_MAX };
         break;
     default:
         break;

@@ -84,6 +84,10 @@ static void defaults_are_those_of_the_interface(void **state)
         { "breaker_open_ms", "5000" },
         { "breaker_probes", "5" },
         { "memory_mb_max", "0" },
+        { "proxies", "" },
+        { "limits", "" },
+        { "blocks", "" },
+        { "token_purchase_ttl_s", "600" },
     };
     assert_int_equal(sizeof(script) / sizeof(script[0]), OPTIONS_COUNT);
     for (size_t i = 0; i < OPTIONS_COUNT; i++)

@@ -76,6 +76,37 @@ static const struct order *newest_order(const struct model *model, uint64_t sale
     return newest;
 }
 
+static bool takes_tokens(const struct sale *sale)
+{
+    return sale->terms.admission == ADMISSION_TOKEN || sale->terms.admission == ADMISSION_LINE;
+}
+
+static const struct model_token *token_unspent(const struct model *model, uint64_t sale_id, const char *buyer)
+{
+    for (uint32_t i = 0; i < model->tokens_count; i++) {
+        const struct model_token *token = &model->tokens[i];
+        if (token->sale_id == sale_id && strcmp(token->buyer, buyer) == 0 && !token->spent) return token;
+    }
+    return NULL;
+}
+
+uint32_t model_tokens_unspent(const struct model *model)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->tokens_count; i++) count += !model->tokens[i].spent;
+    return count;
+}
+
+static enum verdict token_verdict(const struct model *model, const struct grab *grab, const struct sale *sale,
+                                  const char *buyer)
+{
+    if (!takes_tokens(sale)) return VERDICT_WON;
+    if (!grab->token_brought && grab->token_nonce == 0)
+        return sale->terms.admission == ADMISSION_TOKEN ? VERDICT_TOKEN_REQUIRED : VERDICT_WON;
+    const struct model_token *token = token_unspent(model, sale->id, buyer);
+    return token != NULL && token->nonce == grab->token_nonce ? VERDICT_WON : VERDICT_TOKEN_INVALID;
+}
+
 static const struct order *model_win(struct model *model, const struct grab *grab, struct sale *sale, const char *buyer)
 {
     model_step(model, grab->now_ms);
@@ -88,7 +119,10 @@ static const struct order *model_win(struct model *model, const struct grab *gra
         .amount = sale->terms.price == -1 ? -1 : sale->terms.price * grab->units,
         .state = ORDER_PAID,
         .won_ms = model->floor_ms,
+        .token_nonce = takes_tokens(sale) ? grab->token_nonce : 0,
     };
+    for (uint32_t i = 0; i < model->tokens_count; i++)
+        if (model->tokens[i].nonce == order->token_nonce) model->tokens[i].spent = true;
     snprintf(order->buyer, sizeof order->buyer, "%s", buyer);
     snprintf(order->key, sizeof order->key, "%.*s", (int)grab->key.len, grab->key.len > 0 ? grab->key.data : "");
     sale->counts.available -= grab->units;
@@ -122,13 +156,45 @@ enum verdict model_grab(struct model *model, const struct grab *grab, const stru
     if (is_over(sale, now_ms)) return VERDICT_CLOSED;
     if (now_ms < sale->terms.opens_ms) return VERDICT_NOT_OPEN;
     if (sale->paused) return VERDICT_PAUSED;
+    enum verdict token = token_verdict(model, grab, sale, buyer);
+    if (token != VERDICT_WON) return token;
     if (grab->units > sale->terms.units_per_grab_max) return VERDICT_OVER_LIMIT;
     *order = newest_order(model, sale->id, buyer);
     if (model_grabs(model, sale->id, buyer) >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
     if (sale->counts.available < grab->units) return VERDICT_SOLD_OUT;
-    if (model->orders_count >= model->orders_max) return VERDICT_BUSY;
+    if (grab->turned_away || model->orders_count >= model->orders_max) return VERDICT_BUSY;
     *order = model_win(model, grab, sale, buyer);
     return VERDICT_WON;
+}
+
+enum verdict model_token(struct model *model, const struct token_ask *ask, uint64_t *nonce, const struct order **order)
+{
+    char buyer[BUYER_BYTES_MAX + 1];
+    snprintf(buyer, sizeof buyer, "%.*s", (int)ask->buyer.len, ask->buyer.data);
+    struct sale *sale = model_sale(model, ask->sale_id);
+    *order = NULL;
+    if (buyer[0] == '\0') return VERDICT_BAD_INPUT;
+    if (sale == NULL) return VERDICT_NO_SUCH_SALE;
+    if (is_over(sale, model_time(model, ask->now_ms))) return VERDICT_CLOSED;
+    if (sale->terms.admission != ask->admission) return VERDICT_NO_TOKENS_NEEDED;
+    *order = newest_order(model, sale->id, buyer);
+    if (model_grabs(model, sale->id, buyer) >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
+    if (sale->counts.available == 0) return VERDICT_SOLD_OUT;
+    const struct model_token *there = token_unspent(model, sale->id, buyer);
+    if (there != NULL) {
+        *nonce = there->nonce;
+        return VERDICT_REPEATED;
+    }
+    if (sale->terms.tokens_max > 0 && sale->tokens_given >= sale->terms.tokens_max) return VERDICT_NO_TOKENS_LEFT;
+    if (model_tokens_unspent(model) >= model->orders_max) return VERDICT_BUSY;
+
+    model_step(model, ask->now_ms);
+    assert(model->tokens_count < MODEL_TOKENS_MAX);
+    struct model_token *token = &model->tokens[model->tokens_count++];
+    *token = (struct model_token){ .nonce = *nonce = model->seq, .sale_id = sale->id };
+    snprintf(token->buyer, sizeof token->buyer, "%s", buyer);
+    sale->tokens_given++;
+    return VERDICT_DONE;
 }
 
 static struct model_name *name_find(struct model *model, const char *seller, const char *name)
@@ -155,7 +221,8 @@ static bool id_is_free(struct model *model, uint64_t id)
 static bool terms_are_possible(const struct sale_terms *terms)
 {
     return terms->units_per_grab_max > 0 && terms->grabs_per_buyer_max > 0 && terms->closes_ms <= TIME_MS_MAX &&
-           (terms->closes_ms == 0 || terms->closes_ms > terms->opens_ms);
+           (terms->closes_ms == 0 || terms->closes_ms > terms->opens_ms) &&
+           (terms->admission != ADMISSION_LINE || terms->line_name[0] != '\0');
 }
 
 enum verdict model_create(struct model *model, const char *seller, const struct sale_terms *terms, uint32_t stock,
@@ -197,6 +264,7 @@ enum verdict model_change(struct model *model, const char *asker, uint64_t id, c
         if (terms->units_per_grab_max != was->units_per_grab_max) return VERDICT_SALE_OPEN;
         if (terms->grabs_per_buyer_max != was->grabs_per_buyer_max) return VERDICT_SALE_OPEN;
         if (terms->opens_ms != was->opens_ms || terms->admission != was->admission) return VERDICT_SALE_OPEN;
+        if (terms->tokens_max != was->tokens_max || terms->admit_max != was->admit_max) return VERDICT_SALE_OPEN;
     }
     struct model_name *other = name_find(model, sale->seller, terms->name);
     if (other != NULL && other->sale_id != id) return VERDICT_NAME_TAKEN;
@@ -248,6 +316,10 @@ bool model_forget(struct model *model, uint64_t id, uint64_t now_ms)
     for (uint32_t i = 0; i < model->orders_count; i++)
         if (model->orders[i].sale_id != id) model->orders[kept++] = model->orders[i];
     model->orders_count = kept;
+    kept = 0;
+    for (uint32_t i = 0; i < model->tokens_count; i++)
+        if (model->tokens[i].sale_id != id) model->tokens[kept++] = model->tokens[i];
+    model->tokens_count = kept;
     *sale = model->sales[--model->sales_count];
     return true;
 }

@@ -9,6 +9,7 @@
 #define MODEL_SALES_MAX 64
 #define MODEL_ORDERS_MAX 4096
 #define MODEL_NAMES_MAX 65536
+#define MODEL_TOKENS_MAX 32768
 
 struct model_name {
     char seller[USERNAME_BYTES_MAX + 1];
@@ -16,11 +17,20 @@ struct model_name {
     uint64_t sale_id;
 };
 
+/* A token, from the day it was given to that of its sale's end. */
+struct model_token {
+    uint64_t nonce, sale_id;
+    char buyer[BUYER_BYTES_MAX + 1];
+    bool spent;
+};
+
 struct model {
     struct sale sales[MODEL_SALES_MAX];
     uint32_t sales_count;
     struct order orders[MODEL_ORDERS_MAX];
     uint32_t orders_count, orders_max;
+    struct model_token tokens[MODEL_TOKENS_MAX];
+    uint32_t tokens_count;
     struct model_name names[MODEL_NAMES_MAX];
     uint32_t names_count;
     uint64_t seq, sale_id_last, floor_ms;
@@ -32,6 +42,8 @@ uint32_t model_grabs(const struct model *model, uint64_t sale_id, const char *bu
 
 /* Each makes the change where the verdict is WON or DONE. */
 enum verdict model_grab(struct model *model, const struct grab *grab, const struct order **order);
+enum verdict model_token(struct model *model, const struct token_ask *ask, uint64_t *nonce, const struct order **order);
+uint32_t model_tokens_unspent(const struct model *model);
 enum verdict model_create(struct model *model, const char *seller, const struct sale_terms *terms, uint32_t stock,
                           uint64_t now_ms);
 enum verdict model_change(struct model *model, const char *asker, uint64_t id, const struct sale_terms *terms,

@@ -34,6 +34,10 @@ enum verdict stage_grab(struct engine *engine, const struct grab *grab, struct g
 /* One unit for a buyer, no key. */
 enum verdict stage_buy(struct engine *engine, uint64_t sale_id, const char *buyer, uint64_t now_ms);
 
+enum verdict stage_token(struct engine *engine, const struct token_ask *ask, struct token_answer *answer);
+/* The nonce of a token that the buyer asks for and gets. */
+uint64_t stage_nonce(struct engine *engine, uint64_t sale_id, const char *buyer, uint64_t now_ms);
+
 struct sale stage_look(const struct engine *engine, uint64_t sale_id); /* fails where there is none */
 
 void assert_same_verdict(enum verdict got, enum verdict want, const char *what, size_t row);

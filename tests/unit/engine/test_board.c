@@ -18,7 +18,13 @@ static struct sale sale_of(uint64_t n)
     sale.terms.closes_ms = n + 2;
     sale.terms.units_per_grab_max = (uint32_t)(n + 3);
     sale.counts.available = (uint32_t)(n + 4);
-    sale.terms.admission = n % 5 == 0 ? ADMISSION_OPEN : ADMISSION_LOGIN;
+    sale.terms.admission = (enum admission)(n % 4);
+    sale.orders_made = n + 5;
+    sale.terms.admit_max = (uint32_t)(n + 6);
+    sale.terms.line_rate_per_s = (uint32_t)(n + 7);
+    sale.terms.line_size = (uint32_t)(n + 8);
+    sale.terms.line_timeout_ms = (uint32_t)(n + 9);
+    if (n % 5 == 0) sale.terms.line_name[0] = 'a';
     return sale;
 }
 
@@ -26,7 +32,9 @@ static bool is_of(const struct board_notice *notice, uint64_t n)
 {
     return notice->sale_id == n && notice->opens_ms == n + 1 && notice->closes_ms == n + 2 &&
            notice->units_per_grab_max == n + 3 && notice->available == n + 4 && notice->paused == (n % 2 == 0) &&
-           notice->closed == (n % 3 == 0) && notice->admission == (n % 5 == 0 ? ADMISSION_OPEN : ADMISSION_LOGIN);
+           notice->closed == (n % 3 == 0) && notice->admission == (enum admission)(n % 4) && notice->orders_made == n + 5 &&
+           notice->admit_max == n + 6 && notice->line_rate_per_s == n + 7 && notice->line_size == n + 8 &&
+           notice->line_timeout_ms == n + 9 && notice->line_named == (n % 5 == 0);
 }
 
 static void what_is_written_is_read(void **state)

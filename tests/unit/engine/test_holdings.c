@@ -108,7 +108,7 @@ static void texts_of_every_length_come_back(void **state)
         assert_false(holdings_have_room(&holdings));
         while (list != 0) holdings_drop(&holdings, &list);
         for (size_t len = 1; len <= 64; len++) assert_int_equal(holdings_by_no(&holdings, len), 0);
-        for (int i = 0; i < HOLDING_TEXT_SIZES; i++) assert_int_equal(holdings.texts[i].used, 0);
+        for (int i = 0; i < TEXT_SIZES; i++) assert_int_equal(holdings.texts.sizes[i].used, 0);
     }
     holdings_close(&holdings);
 }

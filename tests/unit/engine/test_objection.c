@@ -58,7 +58,8 @@ static void a_win_must_follow_from_what_was(void **state)
     OBJECTS(win, d.sale_id = 2);
     OBJECTS(win, d.sale_id = 1 + SALES_OPEN_MAX);
     OBJECTS(win, d.kind = (enum decision_kind)0);
-    OBJECTS(win, d.kind = (enum decision_kind)8);
+    OBJECTS(win, d.kind = (enum decision_kind)9);
+    OBJECTS(win, d.won.token_nonce = 1); /* its sale asks for none */
     OBJECTS(win, d.kind = (enum decision_kind)UINT32_MAX);
     OBJECTS(win, d.won.buyer = SLICE(""));
     OBJECTS(win, d.won.buyer = SLICE("ann"));
@@ -95,6 +96,85 @@ static void a_win_must_follow_from_what_was(void **state)
     fourth.seq = 5;
     fourth.won.buyer = SLICE("dan");
     assert_string_equal(engine_objection(engine, &fourth), "it has more units than were available");
+    engine_close(engine);
+}
+
+static void a_token_must_follow_from_what_was(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(3);
+    struct sale_terms terms = stage_terms(), other = stage_terms();
+    terms.admission = ADMISSION_TOKEN;
+    terms.tokens_max = 2;
+    stage_rename(&other, "hats");
+    uint64_t id = stage_sale(engine, &terms, 5), other_id = stage_sale(engine, &other, 5);
+    struct decision given = { .seq = 3, .kind = DECISION_TOKEN_GIVEN, .sale_id = id };
+    given.token_given.buyer = SLICE("ann");
+    static const char long_text[80] = { [0 ... 79] = 'x' };
+    OBJECTS(given, d.seq = 4);
+    OBJECTS(given, d.sale_id = other_id); /* it hands out none */
+    OBJECTS(given, d.sale_id = 99);
+    OBJECTS(given, d.token_given.buyer = SLICE(""));
+    OBJECTS(given, d.token_given.buyer = SLICE("a\0n"));
+    OBJECTS(given, d.token_given.buyer = ((struct slice){ long_text, 65 }));
+    assert_null(engine_objection(engine, &given));
+    engine_apply(engine, &given);
+    OBJECTS(given, d.seq = 4); /* ann has one that is not spent */
+
+    struct decision second = given;
+    second.seq = 4;
+    second.token_given.buyer = SLICE("bob");
+    assert_null(engine_objection(engine, &second));
+    engine_apply(engine, &second);
+    OBJECTS(second, (d.seq = 5, d.token_given.buyer = SLICE("cat"))); /* two were all */
+
+    struct decision win = { .seq = 5, .kind = DECISION_WON, .sale_id = id };
+    win.won.buyer = SLICE("ann");
+    win.won.units = 1;
+    win.won.amount = -1;
+    win.won.token_nonce = 3;
+    OBJECTS(win, d.won.token_nonce = 0);
+    OBJECTS(win, d.won.token_nonce = 4);
+    OBJECTS(win, d.won.token_nonce = 5);
+    OBJECTS(win, d.won.token_nonce = UINT64_MAX);
+    OBJECTS(win, d.won.buyer = SLICE("bob"));
+    OBJECTS(win, d.won.buyer = SLICE("cat"));
+    assert_null(engine_objection(engine, &win));
+    engine_apply(engine, &win);
+    OBJECTS(win, d.seq = 6);
+    engine_close(engine);
+}
+
+/* A start finds in memory what the server had let go of; the room of those sales counts as free. */
+static void tokens_of_sales_that_are_over_give_their_room_in_replay(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(2);
+    struct sale_terms first = stage_terms(), second = stage_terms();
+    first.admission = second.admission = ADMISSION_TOKEN;
+    first.closes_ms = 100;
+    stage_rename(&second, "hats");
+    uint64_t first_id = stage_sale(engine, &first, 5), second_id = stage_sale(engine, &second, 5);
+    stage_nonce(engine, first_id, "ann", 10);
+    stage_nonce(engine, first_id, "bob", 10);
+    struct decision given = { .seq = engine_seq(engine) + 1, .kind = DECISION_TOKEN_GIVEN, .sale_id = second_id };
+    given.token_given.buyer = SLICE("cat");
+    given.at_ms = 99;
+    assert_non_null(engine_objection(engine, &given));
+    given.at_ms = 100;
+    assert_null(engine_objection(engine, &given));
+    engine_apply(engine, &given);
+    assert_int_equal(engine_token(engine, second_id, SLICE("cat")), given.seq);
+
+    /* Orders that are over give no room for tokens. */
+    struct decision more = given;
+    more.seq = engine_seq(engine) + 1;
+    more.token_given.buyer = SLICE("dan");
+    assert_null(engine_objection(engine, &more));
+    engine_apply(engine, &more);
+    more.seq++;
+    more.token_given.buyer = SLICE("eve");
+    assert_non_null(engine_objection(engine, &more));
     engine_close(engine);
 }
 
@@ -219,7 +299,9 @@ static void some_terms(uint64_t *dice, struct sale_terms *terms)
     terms->grabs_per_buyer_max = 1 + dice_below(dice, 3);
     terms->units_per_grab_max = 1 + dice_below(dice, 3);
     terms->pay_within_s = dice_below(dice, 2);
-    terms->admission = (enum admission)dice_below(dice, 2);
+    terms->admission = (enum admission)dice_below(dice, 4);
+    terms->tokens_max = dice_below(dice, 4);
+    if (dice_below(dice, 4)) terms->line_name[0] = 'a';
     switch (dice_below(dice, 16)) {
     case 0:
         memset(terms->name, 'n', sizeof terms->name);
@@ -258,7 +340,7 @@ static void some_decision(uint64_t *dice, const struct engine *engine, struct de
                           char texts[2][80])
 {
     *d = (struct decision){ .seq = engine_seq(engine) + 1, .at_ms = engine_time(engine) + dice_below(dice, 3) };
-    d->kind = (enum decision_kind)(1 + dice_below(dice, 7));
+    d->kind = (enum decision_kind)(1 + dice_below(dice, 8));
     if (dice_below(dice, 3) > 0) d->kind = DECISION_WON;
     struct sale there;
     for (int tries = 0; tries < 100 && !engine_sale(engine, d->sale_id, &there); tries++)
@@ -286,8 +368,12 @@ static void some_decision(uint64_t *dice, const struct engine *engine, struct de
         d->won.units = 1 + dice_below(dice, 2);
         d->won.amount = found ? sale_amount(&sale.terms, d->won.units) : 0;
         d->won.pay_by_ms = sale.terms.pay_within_s == 0 ? 0 : d->at_ms + sale.terms.pay_within_s * UINT64_C(1000);
+        d->won.token_nonce = engine_token(engine, d->sale_id, d->won.buyer);
         break;
     }
+    case DECISION_TOKEN_GIVEN:
+        d->token_given.buyer = some_text(dice, texts[0]);
+        break;
     default:
         break;
     }
@@ -302,7 +388,7 @@ static void some_decision(uint64_t *dice, const struct engine *engine, struct de
         d->sale_id = some_number(dice);
         break;
     case 3:
-        d->kind = d->kind == DECISION_WON ? (enum decision_kind)(8 + some_number(dice) % 100) : d->kind;
+        d->kind = d->kind == DECISION_WON ? (enum decision_kind)(9 + some_number(dice) % 100) : d->kind;
         break;
     case 4:
         if (d->kind == DECISION_WON) d->won.units = (uint32_t)some_number(dice);
@@ -312,6 +398,9 @@ static void some_decision(uint64_t *dice, const struct engine *engine, struct de
         break;
     case 6:
         if (d->kind == DECISION_WON) d->won.pay_by_ms = some_number(dice);
+        break;
+    case 7:
+        if (d->kind == DECISION_WON) d->won.token_nonce = some_number(dice);
         break;
     default:
         break;
@@ -352,9 +441,13 @@ static void whatever_passes_is_applied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_win_must_follow_from_what_was), cmocka_unit_test(wins_beyond_the_memory_reserved_are_objected_to),
-        cmocka_unit_test(a_new_sale_must_be_possible),     cmocka_unit_test(changes_must_follow_from_what_was),
+        cmocka_unit_test(a_win_must_follow_from_what_was),
+        cmocka_unit_test(wins_beyond_the_memory_reserved_are_objected_to),
+        cmocka_unit_test(a_new_sale_must_be_possible),
+        cmocka_unit_test(changes_must_follow_from_what_was),
+        cmocka_unit_test(a_token_must_follow_from_what_was),
         cmocka_unit_test(whatever_passes_is_applied),
+        cmocka_unit_test(tokens_of_sales_that_are_over_give_their_room_in_replay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,8 +49,79 @@ static void numbers_stay_within_their_bounds(void **state)
     REFUSED(pay_within_s, PAY_WITHIN_S_MAX + 1);
     REFUSED(pay_within_s, UINT32_MAX);
     ALLOWED(admission, ADMISSION_OPEN);
-    REFUSED(admission, (enum admission)2);
+    ALLOWED(admission, ADMISSION_TOKEN);
+    REFUSED(admission, (enum admission)4);
     REFUSED(admission, (enum admission)UINT32_MAX);
+    ALLOWED(tokens_max, TOKENS_MAX);
+    REFUSED(tokens_max, TOKENS_MAX + 1);
+    REFUSED(tokens_max, UINT32_MAX);
+    ALLOWED(admit_max, ADMIT_MAX);
+    REFUSED(admit_max, ADMIT_MAX + 1);
+    REFUSED(admit_max, UINT32_MAX);
+}
+
+static const char *line_of(enum admission admission, uint32_t rate_per_s, uint32_t size, uint32_t timeout_ms,
+                           const char *name)
+{
+    struct sale_terms terms = stage_terms();
+    terms.admission = admission;
+    terms.line_rate_per_s = rate_per_s;
+    terms.line_size = size;
+    terms.line_timeout_ms = timeout_ms;
+    memcpy(terms.line_name, name, strlen(name) < sizeof terms.line_name ? strlen(name) : sizeof terms.line_name);
+    return sale_terms_objection(&terms);
+}
+
+static void a_line_is_three_numbers_or_a_name(void **state)
+{
+    (void)state;
+    assert_null(line_of(ADMISSION_LINE, 1, 1, 1, ""));
+    assert_null(line_of(ADMISSION_LINE, LINE_RATE_MAX, LINE_SIZE_MAX, LINE_TIMEOUT_MS_MAX, ""));
+    assert_null(line_of(ADMISSION_LINE, 0, 0, 0, "main-hall_2"));
+    assert_null(line_of(ADMISSION_LINE, 0, 0, 0, "a name of 32 bytes has no spaces" + 31));
+    assert_null(line_of(ADMISSION_LOGIN, 0, 0, 0, ""));
+    assert_null(line_of(ADMISSION_LOGIN, 5, 5, 5, "")); /* not used until the admission says so */
+
+    assert_string_equal(line_of(ADMISSION_LINE, 0, 0, 0, ""), "admission line needs a line");
+    assert_non_null(line_of(ADMISSION_LINE, 1, 1, 0, ""));
+    assert_non_null(line_of(ADMISSION_LINE, 1, 0, 1, ""));
+    assert_non_null(line_of(ADMISSION_LINE, 0, 1, 1, ""));
+    assert_non_null(line_of(ADMISSION_LINE, 1, 1, 1, "hall"));
+    assert_non_null(line_of(ADMISSION_LINE, LINE_RATE_MAX + 1, 1, 1, ""));
+    assert_non_null(line_of(ADMISSION_LINE, 1, LINE_SIZE_MAX + 1, 1, ""));
+    assert_non_null(line_of(ADMISSION_LINE, 1, 1, LINE_TIMEOUT_MS_MAX + 1, ""));
+    assert_non_null(line_of(ADMISSION_LINE, 0, 0, 0, "two words"));
+    assert_non_null(line_of(ADMISSION_LINE, 0, 0, 0, "dot.ted"));
+    assert_non_null(line_of(ADMISSION_LINE, 0, 0, 0, "name-that-is-longer-than-thirty-two-bytes"));
+}
+
+static void terms_are_equal_in_every_field_or_not_at_all(void **state)
+{
+    (void)state;
+    const struct sale_terms plain = stage_terms();
+    assert_true(sale_terms_equal(&plain, &plain));
+#define DIFFERS(change)                                                                                                     \
+    do {                                                                                                                    \
+        struct sale_terms t = plain;                                                                                        \
+        change;                                                                                                             \
+        assert_false(sale_terms_equal(&t, &plain));                                                                         \
+    } while (0)
+    DIFFERS(t.name[0] = 'z');
+    DIFFERS(t.description[0] = 'z');
+    DIFFERS(t.currency[0] = 'Z');
+    DIFFERS(t.price++);
+    DIFFERS(t.units_per_grab_max++);
+    DIFFERS(t.grabs_per_buyer_max++);
+    DIFFERS(t.opens_ms++);
+    DIFFERS(t.closes_ms++);
+    DIFFERS(t.pay_within_s++);
+    DIFFERS(t.admission = ADMISSION_LINE);
+    DIFFERS(t.tokens_max++);
+    DIFFERS(t.admit_max++);
+    DIFFERS(t.line_rate_per_s++);
+    DIFFERS(t.line_size++);
+    DIFFERS(t.line_timeout_ms++);
+    DIFFERS(t.line_name[0] = 'z');
 }
 
 static void texts_end_within_their_arrays(void **state)
@@ -98,6 +169,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_terms_stand),
         cmocka_unit_test(numbers_stay_within_their_bounds),
+        cmocka_unit_test(a_line_is_three_numbers_or_a_name),
+        cmocka_unit_test(terms_are_equal_in_every_field_or_not_at_all),
         cmocka_unit_test(texts_end_within_their_arrays),
         cmocka_unit_test(terms_may_not_contradict_each_other),
     };

@@ -195,6 +195,59 @@ static void a_restart_knows_what_was_said(void **state)
     stand_close(stand);
 }
 
+static struct told token(struct stand *stand, uint64_t sale, const char *buyer)
+{
+    struct told told = told_by(stand);
+    struct token_ask ask = { .sale_id = sale, .buyer = slice_of(buyer), .admission = ADMISSION_TOKEN };
+    gate_token(stand->lane, &ask, &told.ticket);
+    if (told.times == 0) await(stand, &told);
+    return told;
+}
+
+static struct told grab_with(struct stand *stand, uint64_t sale, const char *buyer, uint64_t nonce)
+{
+    struct told told = told_by(stand);
+    struct grab asked = { .sale_id = sale, .buyer = slice_of(buyer), .units = 1, .token_nonce = nonce };
+    gate_grab(stand->lane, &asked, &told.ticket);
+    if (told.times == 0) await(stand, &told);
+    return told;
+}
+
+static void a_token_is_told_when_durable_and_stays_spent_after_a_restart(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    struct sale_terms terms = phone;
+    terms.admission = ADMISSION_TOKEN;
+    terms.tokens_max = 2;
+    terms.grabs_per_buyer_max = 2;
+    struct told made = told_by(stand);
+    gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, 3, &made.ticket);
+    await(stand, &made);
+    uint64_t sale = made.ticket.sale.id;
+    enum admission admission;
+    assert_true(gate_sale_admission(stand->gate, sale, &admission));
+    assert_int_equal(admission, ADMISSION_TOKEN);
+    assert_false(gate_sale_admission(stand->gate, sale + 1, &admission));
+
+    struct told ann = token(stand, sale, "ann"), bob = token(stand, sale, "bob");
+    assert_int_equal(ann.ticket.verdict, VERDICT_DONE);
+    assert_true(ann.durable_at >= ann.ticket.token.nonce && ann.ticket.token.nonce != 0);
+    assert_int_equal(grab_with(stand, sale, "ann", 0).ticket.verdict, VERDICT_TOKEN_REQUIRED);
+    assert_int_equal(grab_with(stand, sale, "ann", ann.ticket.token.nonce).ticket.verdict, VERDICT_WON);
+    assert_int_equal(grab_with(stand, sale, "ann", ann.ticket.token.nonce).ticket.verdict, VERDICT_TOKEN_INVALID);
+    stand_close(stand);
+
+    stand_open(stand, true);
+    assert_int_equal(grab_with(stand, sale, "ann", ann.ticket.token.nonce).ticket.verdict, VERDICT_TOKEN_INVALID);
+    assert_int_equal(token(stand, sale, "ann").ticket.verdict, VERDICT_NO_TOKENS_LEFT);
+    struct told again = token(stand, sale, "bob");
+    assert_int_equal(again.ticket.verdict, VERDICT_REPEATED);
+    assert_int_equal(again.ticket.token.nonce, bob.ticket.token.nonce);
+    assert_int_equal(grab_with(stand, sale, "bob", bob.ticket.token.nonce).ticket.verdict, VERDICT_WON);
+    stand_close(stand);
+}
+
 static void a_change_merges_only_what_was_given(void **state)
 {
     struct stand *stand = *state;
@@ -263,6 +316,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_win_is_told_only_when_its_record_is_durable, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(without_a_commit_only_refusals_are_told, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_restart_knows_what_was_said, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_token_is_told_when_durable_and_stays_spent_after_a_restart, stand_begin,
+                                        stand_end),
         cmocka_unit_test_setup_teardown(a_change_merges_only_what_was_given, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_sale_that_is_over_leaves_memory_only_when_filed, stand_begin, stand_end),
     };

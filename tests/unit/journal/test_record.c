@@ -35,14 +35,20 @@ static struct sale_terms terms_largest(void)
         .opens_ms = UINT64_MAX,
         .closes_ms = UINT64_MAX,
         .pay_within_s = UINT32_MAX,
-        .admission = ADMISSION_LOGIN,
+        .admission = ADMISSION_LINE,
+        .tokens_max = UINT32_MAX,
+        .admit_max = UINT32_MAX - 1,
+        .line_rate_per_s = UINT32_MAX - 2,
+        .line_size = UINT32_MAX - 3,
+        .line_timeout_ms = UINT32_MAX - 4,
     };
+    memcpy(terms.line_name, text64, 32);
     memcpy(terms.name, text128, 128);
     memcpy(terms.description, text2000, 2000);
     return terms;
 }
 
-#define SCRIPT_ROWS 15
+#define SCRIPT_ROWS 19
 
 /* Every kind, with its extremes. */
 static void script_fill(struct decision script[SCRIPT_ROWS])
@@ -63,11 +69,15 @@ static void script_fill(struct decision script[SCRIPT_ROWS])
         { .kind = DECISION_SALE_PAUSED, .sale_id = 0, .at_ms = 0 },
         { .kind = DECISION_SALE_RESUMED, .sale_id = 2, .at_ms = UINT64_MAX },
         { .kind = DECISION_SALE_CLOSED, .sale_id = 3, .at_ms = 1 },
-        { .kind = DECISION_WON, .sale_id = 1, .won = { slice_of("a"), none, 1, -1, 0 } },
-        { .kind = DECISION_WON, .sale_id = 1, .won = { all64, all64, UINT32_MAX, INT64_MAX, UINT64_MAX } },
-        { .kind = DECISION_WON, .sale_id = 1, .won = { all64, none, 1, INT64_MIN, 0 } },
-        { .kind = DECISION_WON, .sale_id = 1, .won = { { "\0\0b", 3 }, slice_of("k"), 7, 0, 5 } },
-        { .kind = DECISION_WON, .sale_id = 1, .won = { none, none, 0, 0, 0 } },
+        { .kind = DECISION_WON, .sale_id = 1, .won = { slice_of("a"), none, 1, -1, 0, 0 } },
+        { .kind = DECISION_WON, .sale_id = 1, .won = { all64, all64, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX } },
+        { .kind = DECISION_WON, .sale_id = 1, .won = { all64, none, 1, INT64_MIN, 0, 0 } },
+        { .kind = DECISION_WON, .sale_id = 1, .won = { { "\0\0b", 3 }, slice_of("k"), 7, 0, 5, 0 } },
+        { .kind = DECISION_WON, .sale_id = 1, .won = { none, none, 0, 0, 0, 0 } },
+        { .kind = DECISION_WON, .sale_id = 1, .won = { slice_of("a"), none, 1, -1, 0, 7 } },
+        { .kind = DECISION_TOKEN_GIVEN, .sale_id = 1, .token_given = { slice_of("a") } },
+        { .kind = DECISION_TOKEN_GIVEN, .sale_id = UINT64_MAX, .at_ms = 5, .token_given = { all64 } },
+        { .kind = DECISION_TOKEN_GIVEN, .sale_id = 1, .token_given = { none } },
     };
     memcpy(script, rows, sizeof rows);
 }
@@ -102,6 +112,9 @@ static void every_kind_comes_back_as_it_was(void **state)
             assert_int_equal(got->won.units, due->won.units);
             assert_int_equal(got->won.amount, due->won.amount);
             assert_int_equal(got->won.pay_by_ms, due->won.pay_by_ms);
+            assert_int_equal(got->won.token_nonce, due->won.token_nonce);
+        } else if (due->kind == DECISION_TOKEN_GIVEN) {
+            assert_true(slice_equal(got->token_given.buyer, due->token_given.buyer));
         }
     }
 }
@@ -241,12 +254,12 @@ static void the_bytes_of_a_win_are_these(void **state)
         .kind = DECISION_WON,
         .at_ms = 0x0102030405060708,
         .sale_id = 0x1112131415161718,
-        .won = { slice_of("ann"), slice_of("k1"), 0x21222324, -2, 0x3132333435363738 },
+        .won = { slice_of("ann"), slice_of("k1"), 0x21222324, -2, 0x3132333435363738, 0x4142434445464748 },
     };
     static const uint8_t due[] = {
-        47,   0,    7,    1,    8,    7,    6,    5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15,
-        0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
-        0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 3,    2,    'a',  'n',  'n',  'k',  '1',
+        55,   0,    7,    1,    8,    7,    6,    5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12,
+        0x11, 0x24, 0x23, 0x22, 0x21, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x38, 0x37, 0x36, 0x35, 0x34, 0x33,
+        0x32, 0x31, 0x48, 0x47, 0x46, 0x45, 0x44, 0x43, 0x42, 0x41, 3,    2,    'a',  'n',  'n',  'k',  '1',
     };
     uint8_t bytes[RECORD_BYTES_MAX];
     assert_int_equal(record_encode(&win, bytes), sizeof due);

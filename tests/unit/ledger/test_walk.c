@@ -25,6 +25,17 @@ static enum fault order_walked(void *arg, const struct order *order)
     return id_walked(arg, order->no);
 }
 
+static enum fault token_walked(void *arg, const struct ledger_token *token)
+{
+    assert_int_equal(token->spent, 0);
+    return id_walked(arg, token->nonce);
+}
+
+static enum fault any_token_walked(void *arg, const struct ledger_token *token)
+{
+    return id_walked(arg, token->nonce);
+}
+
 static enum fault name_walked(void *arg, struct slice seller, struct slice name, uint64_t sale_id)
 {
     char want[32];
@@ -93,6 +104,37 @@ static void a_restart_loads_what_is_not_over_or_holds_something(void **state)
     struct fixture *f = *state;
     script_file(f);
     open_check(f);
+}
+
+static void a_restart_loads_the_tokens_of_those_that_are_not_spent(void **state)
+{
+    struct fixture *f = *state;
+    script_file(f);
+    uint64_t nonces[SCRIPT][2];
+    for (uint64_t id = 1; id <= SCRIPT; id++) {
+        for (size_t i = 0; i < 2; i++) {
+            struct decision d = { .seq = f->seq + 1, .at_ms = 1, .kind = DECISION_TOKEN_GIVEN, .sale_id = id };
+            d.token_given.buyer = i == 0 ? SLICE("bob") : SLICE("cat");
+            decision_must(f, &d);
+            nonces[id - 1][i] = d.seq;
+        }
+        struct decision win = win_of(f->seq + 1, id, "cat", "", 1);
+        win.won.token_nonce = nonces[id - 1][1];
+        win.won.pay_by_ms = script[id - 1].held ? 99999 : 0;
+        decision_must(f, &win);
+    }
+    struct walked tokens = { 0 }, all = { 0 };
+    assert_int_equal(ledger_each_open_token(f->ledger, 5000, token_walked, &tokens), FAULT_NONE);
+    size_t want = 0;
+    for (uint64_t id = 1; id <= SCRIPT; id++) {
+        bool found = false;
+        for (size_t i = 0; i < tokens.count; i++) found |= tokens.ids[i] == nonces[id - 1][0];
+        assert_int_equal(found, script[id - 1].want);
+        want += script[id - 1].want;
+    }
+    assert_int_equal(tokens.count, want);
+    assert_int_equal(ledger_each_token(f->ledger, any_token_walked, &all), FAULT_NONE);
+    assert_int_equal(all.count, 2 * SCRIPT);
 }
 
 /* Among very many orders of old sales the few of open ones are found another way, with the same answer. */
@@ -164,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_restart_loads_what_is_not_over_or_holds_something),
+        CASE(a_restart_loads_the_tokens_of_those_that_are_not_spent),
         CASE(the_few_among_the_many_are_the_same),
         CASE(an_empty_ledger_gives_nothing),
         CASE(names_of_closed_sales_are_given_too),

@@ -17,11 +17,11 @@ struct form {
 };
 
 static const struct json_field fields[] = {
-    { "name", JSON_TEXT, false, false, 1, 8, offsetof(struct form, name) },
-    { "note", JSON_LINES, false, true, 0, 16, offsetof(struct form, note) },
-    { "units", JSON_INTEGER, false, false, 1, 1000000000, offsetof(struct form, units) },
-    { "any", JSON_INTEGER, false, true, INT64_MIN, INT64_MAX, offsetof(struct form, any) },
-    { "at", JSON_TIME, false, true, 0, 0, offsetof(struct form, at) },
+    { "name", JSON_TEXT, false, false, 1, 8, .offset = offsetof(struct form, name) },
+    { "note", JSON_LINES, false, true, 0, 16, .offset = offsetof(struct form, note) },
+    { "units", JSON_INTEGER, false, false, 1, 1000000000, .offset = offsetof(struct form, units) },
+    { "any", JSON_INTEGER, false, true, INT64_MIN, INT64_MAX, .offset = offsetof(struct form, any) },
+    { "at", JSON_TIME, false, true, 0, 0, .offset = offsetof(struct form, at) },
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
@@ -235,8 +235,8 @@ static void required_fields_are_missed_by_name_also_in_an_empty_body(void **stat
 {
     (void)state;
     static const struct json_field required[] = {
-        { "name", JSON_TEXT, true, false, 1, 8, 0 },
-        { "code", JSON_TEXT, true, false, 3, 3, 9 },
+        { "name", JSON_TEXT, true, false, 1, 8, .offset = 0 },
+        { "code", JSON_TEXT, true, false, 3, 3, .offset = 9 },
     };
     char target[16];
     struct json_found found;
@@ -249,6 +249,77 @@ static void required_fields_are_missed_by_name_also_in_an_empty_body(void **stat
     assert_string_equal(found.objection, "code must be a string of 3 bytes");
     assert_true(json_read(SLICE("{\"name\":\"a\",\"code\":\"abc\"}"), required, 2, target, &found));
     assert_int_equal(found.given, 3);
+}
+
+struct queue_form {
+    char name[9];
+    int64_t rate, size;
+    char note[5];
+};
+
+static const struct json_field queue_members[] = {
+    { "rate", JSON_INTEGER, true, false, 1, 100, .offset = offsetof(struct queue_form, rate) },
+    { "size", JSON_INTEGER, true, false, 1, 100, .offset = offsetof(struct queue_form, size) },
+    { "note", JSON_TEXT, false, true, 0, 4, .offset = offsetof(struct queue_form, note) },
+};
+static const struct json_field queue_fields[] = {
+    { "queue", JSON_EITHER, false, true, 1, 8, offsetof(struct queue_form, name), queue_members, 3 },
+};
+
+static void a_field_may_be_a_text_or_an_object_of_its_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *name, *objection;
+        int64_t rate, size;
+    } script[] = {
+        { "{\"queue\":\"hall\"}", "hall", NULL, 0, 0 },
+        { "{\"queue\":{\"rate\":5,\"size\":6}}", "", NULL, 5, 6 },
+        { " { \"queue\" : { \"size\" : 6 , \"rate\" : 5 , \"note\" : null } } ", "", NULL, 5, 6 },
+        { "{\"queue\":null}", "", NULL, 0, 0 },
+        { "{}", "", NULL, 0, 0 },
+        { "{\"queue\":\"\"}", NULL, "queue must be a string of 1 to 8 bytes", 0, 0 },
+        { "{\"queue\":\"ninebytes\"}", NULL, "queue must be a string of 1 to 8 bytes", 0, 0 },
+        { "{\"queue\":5}", NULL, "queue must be a name or an object", 0, 0 },
+        { "{\"queue\":true}", NULL, "queue must be a name or an object", 0, 0 },
+        { "{\"queue\":[]}", NULL, "queue must be a name or an object", 0, 0 },
+        { "{\"queue\":{}}", NULL, "queue.rate is missing", 0, 0 },
+        { "{\"queue\":{\"rate\":5}}", NULL, "queue.size is missing", 0, 0 },
+        { "{\"queue\":{\"rate\":0,\"size\":6}}", NULL, "queue.rate must be an integer from 1 to 100", 0, 0 },
+        { "{\"queue\":{\"rate\":5.0,\"size\":6}}", NULL, "queue.rate must be an integer from 1 to 100", 0, 0 },
+        { "{\"queue\":{\"rate\":\"5\",\"size\":6}}", NULL, "queue.rate must be an integer from 1 to 100", 0, 0 },
+        { "{\"queue\":{\"rate\":null,\"size\":6}}", NULL, "queue.rate must be an integer from 1 to 100", 0, 0 },
+        { "{\"queue\":{\"rate\":5,\"size\":6,\"note\":\"12345\"}}", NULL, "queue.note must be a string of 0 to 4 bytes", 0,
+          0 },
+        { "{\"queue\":{\"rate\":5,\"size\":6,\"x\":1}}", NULL, "unknown field \"queue.x\"", 0, 0 },
+        { "{\"queue\":{\"rate\":5,\"size\":6,\"queue\":{}}}", NULL, "unknown field \"queue.queue\"", 0, 0 },
+        { "{\"queue\":{\"rate\":5,\"size\":99999999999999999999}}", NULL, "queue.size must be an integer from 1 to 100", 0,
+          0 },
+        { "{\"rate\":5}", NULL, "unknown field \"rate\"", 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
+        struct queue_form form = { 0 };
+        struct json_found found;
+        bool good = json_read(slice_of(script[i].body), queue_fields, 1, &form, &found);
+        if (script[i].objection != NULL) {
+            assert_false(good);
+            assert_string_equal(found.objection, script[i].objection);
+            continue;
+        }
+        assert_true(good);
+        assert_string_equal(form.name, script[i].name);
+        assert_int_equal(form.rate, script[i].rate);
+        assert_int_equal(form.size, script[i].size);
+    }
+}
+
+static void a_member_given_twice_is_refused(void **state)
+{
+    (void)state;
+    struct queue_form form = { 0 };
+    struct json_found found;
+    assert_false(json_read(SLICE("{\"queue\":{\"rate\":5,\"size\":6,\"rate\":7}}"), queue_fields, 1, &form, &found));
+    assert_non_null(strstr(found.objection, "duplicate field"));
 }
 
 static void deep_and_long_bodies_do_no_harm(void **state)
@@ -284,6 +355,8 @@ int main(void)
         cmocka_unit_test(the_short_way_and_the_long_way_agree),
         cmocka_unit_test(a_nul_byte_in_the_body_is_refused),
         cmocka_unit_test(required_fields_are_missed_by_name_also_in_an_empty_body),
+        cmocka_unit_test(a_field_may_be_a_text_or_an_object_of_its_own),
+        cmocka_unit_test(a_member_given_twice_is_refused),
         cmocka_unit_test(deep_and_long_bodies_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,68 @@
+/* What the crowd is told without the lock, from the board outside the sale and the filter of buyers. */
+#include "engine/buyer.h"
+#include "engine/engine_state.h"
+
+#include <assert.h>
+
+enum verdict token_lacking(const struct grab *grab, enum admission admission)
+{
+    if (!admission_takes_tokens(admission) || grab->token_nonce != 0) return VERDICT_DONE;
+    if (grab->token_brought) return VERDICT_TOKEN_INVALID;
+    return admission == ADMISSION_TOKEN ? VERDICT_TOKEN_REQUIRED : VERDICT_DONE;
+}
+
+static bool notice_is_closed(const struct board_notice *notice, uint64_t now_ms)
+{
+    return notice->closed || (notice->closes_ms != 0 && now_ms >= notice->closes_ms);
+}
+
+/* Every check of the full decision that comes before the answer must come here too; where one fails, the full decision says
+ * so. Fewer left than asked is not enough for one who may take them: what is left may be enough for the next one, and only
+ * the lock can tell who that is. A token that the guard has found good is good: it could only be spent by a win, and who has
+ * won nothing has spent none. */
+enum verdict engine_refuse_early(const struct engine *engine, const struct grab *grab)
+{
+    struct board_notice notice;
+    if (!board_read(board_at(engine, grab->sale_id), &notice)) return VERDICT_DONE;
+    enum verdict token = token_lacking(grab, notice.admission);
+    if (notice.available != 0 && token == VERDICT_DONE && !grab->turned_away) return VERDICT_DONE;
+    if (grab->sale_id == 0 || notice.sale_id != grab->sale_id) return VERDICT_DONE;
+    if (!grab_is_well_formed(grab) || buyer_is_made_up(grab->buyer)) return VERDICT_DONE;
+    if (notice_is_closed(&notice, grab->now_ms)) return VERDICT_DONE;
+    if (grab->now_ms < notice.opens_ms) return VERDICT_DONE;
+    if (notice.paused) return VERDICT_DONE;
+    if (token == VERDICT_DONE && grab->units > notice.units_per_grab_max) return VERDICT_DONE;
+
+    char name[BUYER_BYTES_MAX + 1];
+    struct slice buyer = buyer_of(grab, notice.admission, 0, name);
+    if (buyer.len == 0) return VERDICT_DONE;
+    struct holder holder = holder_of(&engine->holdings, grab->sale_id, buyer);
+    if (holdings_may_hold(&engine->holdings, &holder)) return VERDICT_DONE;
+    if (token != VERDICT_DONE) return token;
+    return grab->units > notice.available ? VERDICT_SOLD_OUT : VERDICT_BUSY;
+}
+
+enum verdict engine_refuse_token_early(const struct engine *engine, const struct token_ask *ask)
+{
+    struct board_notice notice;
+    if (!board_read(board_at(engine, ask->sale_id), &notice)) return VERDICT_DONE;
+    if (notice.available != 0 || ask->sale_id == 0 || notice.sale_id != ask->sale_id) return VERDICT_DONE;
+    if (!text_may_be_kept(ask->buyer, BUYER_BYTES_MAX)) return VERDICT_DONE;
+    if (notice_is_closed(&notice, ask->now_ms) || notice.admission != ask->admission) return VERDICT_DONE;
+    struct holder holder = holder_of(&engine->holdings, ask->sale_id, ask->buyer);
+    return holdings_may_hold(&engine->holdings, &holder) ? VERDICT_DONE : VERDICT_SOLD_OUT;
+}
+
+bool engine_notice(const struct engine *engine, uint64_t sale_id, struct board_notice *out)
+{
+    while (!board_read(board_at(engine, sale_id), out)) continue; /* a writer is between two stores */
+    return sale_id != 0 && out->sale_id == sale_id;
+}
+
+bool engine_admission(const struct engine *engine, uint64_t sale_id, enum admission *out)
+{
+    struct board_notice notice;
+    bool found = engine_notice(engine, sale_id, &notice);
+    *out = notice.admission;
+    return found;
+}
