@@ -1,36 +1,48 @@
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/text.h"
 #include "gateway/request.h"
 
 #include <assert.h>
-#include <stdio.h>
 
-#define EXTRA_BYTES_MAX 512
+/* Header lines beside those every answer has. A handler's own are short. */
+struct header_lines {
+    char data[512];
+    size_t len;
+};
 
-static struct slice retry_header(int status)
+static void lines_add(struct header_lines *lines, struct slice text)
 {
-    if (status == 503 || status == 429) return SLICE("Retry-After: 1\r\n");
-    if (status == 401) return SLICE("WWW-Authenticate: Bearer\r\n");
-    return (struct slice){ "", 0 };
+    assert(text.len <= sizeof lines->data - lines->len);
+    memcpy(lines->data + lines->len, text.data, text.len);
+    lines->len += text.len;
 }
 
-/* The header lines the status and the guard add to those of the handler. */
-static struct slice extra_lines(const struct request *request, int status, struct slice own, char out[EXTRA_BYTES_MAX])
+static void lines_add_number(struct header_lines *lines, uint64_t number)
 {
-    const struct allowance_answer *left = &request->visit.allowance;
-    struct slice usual = own.len == 0 ? retry_header(status) : own;
-    if (!left->limited && request->retry_s == 0) return usual;
-    int len = 0;
-    if (request->retry_s > 0 && own.len == 0) {
-        len = snprintf(out, EXTRA_BYTES_MAX, "Retry-After: %u\r\n", request->retry_s);
-    } else if (usual.len < EXTRA_BYTES_MAX / 2) {
-        memcpy(out, usual.data, usual.len);
-        len = (int)usual.len;
-    }
-    if (left->limited)
-        len += snprintf(out + len, EXTRA_BYTES_MAX - (size_t)len, "RateLimit: limit=%u, remaining=%u, reset=%llu\r\n",
-                        left->limit.burst, left->rate.remaining, (unsigned long long)((left->rate.reset_ms + 999) / 1000));
-    return (struct slice){ out, (size_t)len };
+    char digits[20];
+    lines_add(lines, (struct slice){ digits, text_from_u64(digits, number) });
+}
+
+static void lines_add_retry(struct header_lines *lines, int status, uint32_t retry_s)
+{
+    if (status == 401) lines_add(lines, SLICE("WWW-Authenticate: Bearer\r\n"));
+    if (status != 503 && status != 429) return;
+    lines_add(lines, SLICE("Retry-After: "));
+    lines_add_number(lines, retry_s > 0 ? retry_s : 1);
+    lines_add(lines, SLICE("\r\n"));
+}
+
+static void lines_add_rate(struct header_lines *lines, const struct allowance_answer *left)
+{
+    if (!left->limited) return;
+    lines_add(lines, SLICE("RateLimit: limit="));
+    lines_add_number(lines, left->limit.burst);
+    lines_add(lines, SLICE(", remaining="));
+    lines_add_number(lines, left->rate.remaining);
+    lines_add(lines, SLICE(", reset="));
+    lines_add_number(lines, (left->rate.reset_ms + 999) / 1000);
+    lines_add(lines, SLICE("\r\n"));
 }
 
 /* Appends to what the connection has collected. An answer larger than the room left is written out first. */
@@ -55,14 +67,15 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     struct http_head whole = *head;
     whole.keep_alive = request->http.keep_alive && !reactor->draining;
     whole.content_length = body.len;
-    char extra[EXTRA_BYTES_MAX];
-    whole.extra = extra_lines(request, head->status, head->extra, extra);
+    struct header_lines lines = { .len = 0 };
+    lines_add(&lines, head->extra);
+    lines_add_retry(&lines, head->status, request->retry_s);
+    lines_add_rate(&lines, &request->visit.allowance);
+    if (request->http.http10 && whole.keep_alive) lines_add(&lines, SLICE("Connection: keep-alive\r\n"));
+    whole.extra = (struct slice){ lines.data, lines.len };
     bool gone = connection->state == CONNECTION_CLOSING || connection->closed;
     if (request->visit.inside)
         guard_leave(request_rooms(request)->guard, &request->visit, gone ? 0 : head->status, mono_ns());
-    if (request->http.http10 && whole.extra.len > 0)
-        whole.keep_alive = false; /* staying open takes a header line of its own */
-    if (request->http.http10 && whole.keep_alive) whole.extra = SLICE("Connection: keep-alive\r\n");
     if (!whole.keep_alive) connection->close_after = true;
     bool head_only = request->http.method == HTTP_HEAD_;
     if (gone) {
@@ -147,9 +160,11 @@ void reply_refusal(struct reactor *reactor, enum problem problem)
     problem_begin(&out, problem, NULL);
     json_object_end(&out);
     int status = problem_status(problem);
+    struct header_lines lines = { .len = 0 };
+    lines_add_retry(&lines, status, 0);
     const struct http_head head = { .status = status,
                                     .content_type = SLICE("application/problem+json"),
                                     .content_length = out.len,
-                                    .extra = retry_header(status) };
+                                    .extra = { lines.data, lines.len } };
     answer_append(reactor, &head, (struct slice){ out.data, out.len }, false);
 }

@@ -15,6 +15,8 @@ STOP_S_MAX = 60
 CALL_S_MAX = 30
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PROCESS_FILES_MAX = 20000
+# The whole crowd comes from one address here: every check of the guard runs, and none refuses.
+LIMITS_WIDE = "ip_grab_per_s=10000000,ip_grab_burst=10000000,user_grab_per_s=10000000,user_grab_burst=10000000"
 
 
 class BenchError(Exception):
@@ -182,6 +184,7 @@ class Stampede(Server):
     def start(self):
         os.makedirs(self.data, exist_ok=True)
         command = [self.binary, "serve", "--data", self.data, "--http", "127.0.0.1:0", "--reactors", str(self.reactors),
+                   "--limits", LIMITS_WIDE,
                    "--log-level", "warn", *self.options]
         log_path = self.data.rstrip("/") + ".log"
         start_s = time.monotonic()
