@@ -172,6 +172,9 @@ def test_connections_of_one_address_are_bounded(own_server):
     server = own_server("--limits", "connections_per_ip=20")
     socks = [server.raw() for _ in range(20)]
     try:
+        for sock in socks:  # each has been taken in once it is answered
+            sock.sendall(request_bytes("GET", "/healthz"))
+            assert sock.recv(4096).startswith(b"HTTP/1.1 200")
         with server.raw() as one_more:
             one_more.sendall(request_bytes("GET", "/healthz"))
             data = one_more.recv(4096)
