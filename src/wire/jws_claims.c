@@ -1,23 +1,12 @@
 #include "wire/jws_claims.h"
 
 #include "base/text.h"
+#include "wire/json_load.h"
 
 #include <jansson.h>
 #include <strings.h>
 
 #define SECONDS_MAX ((json_int_t)(TIME_MS_MAX / 1000))
-
-/* An object without a name twice, or NULL. The depth of what it holds is bounded by jansson. */
-static json_t *object_load(struct slice text)
-{
-    json_error_t error;
-    json_t *root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &error);
-    if (root != NULL && !json_is_object(root)) {
-        json_decref(root);
-        return NULL;
-    }
-    return root;
-}
 
 static struct slice text_of(const json_t *value)
 {
@@ -53,7 +42,7 @@ static bool type_is_token(const json_t *type)
 
 bool jws_header_read(struct slice text, enum jws_alg alg, char kid[JWKS_KID_BYTES_MAX + 1])
 {
-    json_t *root = object_load(text);
+    json_t *root = json_object_load(text);
     if (root == NULL) return false;
 
     const json_t *kid_value = json_object_get(root, "kid");
@@ -114,7 +103,7 @@ static bool copy_subject(char out[BUYER_BYTES_MAX + 1], struct slice subject)
 
 bool jws_claims_read(struct slice text, const struct jws_rules *rules, struct jws_claims *out)
 {
-    json_t *root = object_load(text);
+    json_t *root = json_object_load(text);
     if (root == NULL) return false;
 
     bool good = slice_is(text_of(json_object_get(root, "iss")), rules->issuer);

@@ -1,22 +1,11 @@
 #include "wire/jwt_claims.h"
 
 #include "base/text.h"
+#include "wire/json_load.h"
 
 #include <jansson.h>
 
 #define TOKEN_ID_DIGITS 16
-
-/* An object without a name twice, or NULL. The depth of what it holds is bounded by jansson. */
-static json_t *object_load(struct slice text)
-{
-    json_error_t error;
-    json_t *root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &error);
-    if (root != NULL && !json_is_object(root)) {
-        json_decref(root);
-        return NULL;
-    }
-    return root;
-}
 
 static struct slice member_text(const json_t *root, const char *name)
 {
@@ -57,7 +46,7 @@ static bool copy_token_id(uint64_t *out, struct slice text)
 
 bool jwt_header_read(struct slice text, char kid[JWT_KID_BYTES_MAX + 1])
 {
-    json_t *root = object_load(text);
+    json_t *root = json_object_load(text);
     if (root == NULL) return false;
 
     const json_t *type = json_object_get(root, "typ");
@@ -71,7 +60,7 @@ bool jwt_header_read(struct slice text, char kid[JWT_KID_BYTES_MAX + 1])
 
 bool jwt_claims_read(struct slice text, struct jwt_claims *out)
 {
-    json_t *root = object_load(text);
+    json_t *root = json_object_load(text);
     if (root == NULL) return false;
 
     struct slice subject = member_text(root, "sub");
