@@ -17,7 +17,7 @@ static const char *label(enum metric metric, uint32_t value)
 {
     if (metric == METRIC_GRABS) return value == 0 ? "WON" : value == 11 ? "SOLD_OUT" : NULL;
     static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
-    return classes[value];
+    return metric == METRIC_RESPONSES ? classes[value] : NULL;
 }
 
 static void render(void)

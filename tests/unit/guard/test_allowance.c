@@ -160,7 +160,7 @@ static void with_the_defaults_an_office_can_buy(void **state)
     }
     /* A program among them is refused as a user, and the others still buy. */
     assert_int_equal(takes(allowance, (struct allowance_ask){ RATE_GRAB, SLICE("program"), &office, 7 * SECOND }, 100000),
-                     5000);
+                     10000);
     assert_int_equal(takes(allowance, (struct allowance_ask){ RATE_GRAB, SLICE("person1"), &office, 7 * SECOND }, 10), 10);
     allowance_close(allowance);
 }
