@@ -5,3 +5,5 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from fixtures import own_server  # noqa: E402,F401

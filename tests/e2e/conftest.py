@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+from fixtures import own_server  # noqa: E402,F401
 from harness import Server, Shop  # noqa: E402
 
 
@@ -29,18 +30,3 @@ def shop(server):
     mine.close()
     assert server.alive(), f"the server has ended\n{server.log()}"
     server.check_log()
-
-
-@pytest.fixture
-def own_server():
-    """Makes servers that only this test uses, and ends them."""
-    made = []
-
-    def make(*flags, start=True, **more):
-        one = Server(*flags, **more)
-        made.append(one)
-        return one.start() if start else one
-
-    yield make
-    for one in made:
-        one.close()
