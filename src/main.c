@@ -260,13 +260,14 @@ static void app_reload(struct app *app, int argc, char **argv)
         log_error("main", "not reloaded: %s", mistake.text);
         return;
     }
+    bool limits_changed = strcmp(app->config.limits, config.limits) != 0; /* else what an admin has set stays */
     int taken = config_reload(&app->config, &config, &mistake);
     log_set_level(level_of(app->config.log_level));
     server_reload_tls(app->server);
     people_reload(app->people);
     lines_declare_all(app);
     char wrong[256];
-    if (!guard_set_limits(app->guard, slice_of(app->config.limits), wrong))
+    if (limits_changed && !guard_set_limits(app->guard, slice_of(app->config.limits), wrong))
         log_error("main", "limits stay as they are: %s", wrong);
     log_info("main", "reloaded: %d options changed", taken);
     if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);

@@ -374,6 +374,10 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 static void connection_read(struct connection *c)
 {
     bool ahead = c->input_len > CONNECTION_PIPELINE_BYTES_MAX && (c->request != NULL || c->writes > 0);
+    if (ahead && c->request != NULL && c->request->parked) {
+        connection_close(c); /* a peer in line is watched: whoever leaves takes nothing */
+        return;
+    }
     if (ahead && !c->paused) {
         uv_read_stop((uv_stream_t *)&c->tcp);
         c->paused = true;

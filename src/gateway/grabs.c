@@ -66,12 +66,20 @@ static void grab_past(struct request *request)
     request_query(request, past_run, past_done);
 }
 
+/* When nothing at all is left, those in line need not wait for their turn to hear so. */
+static void line_tell_sold_out(struct request *request)
+{
+    struct board_notice notice;
+    struct rooms *rooms = request_rooms(request);
+    if (gate_sale_notice(rooms->gate, request->id, &notice) && notice.available == 0)
+        line_sold_out(rooms->lines, request->id);
+}
+
 static void grab_done(struct gate_ticket *ticket)
 {
     struct request *request = REQUEST_OF(ticket, ticket);
     enum verdict verdict = ticket->verdict;
-    if (request->lined && (verdict == VERDICT_WON || verdict == VERDICT_SOLD_OUT) && ticket->grab.available == 0)
-        line_sold_out(request_rooms(request)->lines, request->id);
+    if (request->lined && (verdict == VERDICT_WON || verdict == VERDICT_SOLD_OUT)) line_tell_sold_out(request);
     bool past = verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id);
     if (past) verdict = VERDICT_CLOSED;
     if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, verdict);
@@ -162,6 +170,11 @@ static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
     struct request *request = REQUEST_OF(waiter, waiter);
     request->parked = false;
     request->visit.entered_ns = mono_ns(); /* what was waited on purpose is not slowness */
+    if (guard_is_blocked(&request->visit)) {
+        if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
+        reply_problem(request, PROBLEM_BLOCKED, NULL);
+        return;
+    }
     if (outcome == LINE_ADMITTED || outcome == LINE_CLOSED) {
         grab_go(request, outcome == LINE_CLOSED);
         return;
@@ -179,8 +192,11 @@ static void grab_park(struct request *request)
     struct rooms *rooms = request_rooms(request);
     struct sale sale;
     struct line_terms terms;
-    if (!gate_sale(rooms->gate, request->id, &sale) || !sale_line(rooms, &sale, &terms)) {
-        grab_go(request, true); /* closed in this moment, or its line is no longer declared: BUSY */
+    bool here = !request->connection->ended && request->connection->state != CONNECTION_CLOSING &&
+                !request->connection->closed;
+    if (!here || !gate_sale(rooms->gate, request->id, &sale) || !sale_line(rooms, &sale, &terms)) {
+        grab_go(request,
+                true); /* nobody is there to wait, it closed in this moment, or its line is no longer declared: BUSY */
         return;
     }
     request->waiter.go = grab_called;

@@ -13,6 +13,7 @@ struct header_lines {
 
 static void lines_add(struct header_lines *lines, struct slice text)
 {
+    if (text.len == 0) return;
     assert(text.len <= sizeof lines->data - lines->len);
     memcpy(lines->data + lines->len, text.data, text.len);
     lines->len += text.len;

@@ -56,7 +56,8 @@ bool request_guarded(struct request *request)
     struct guard_visit *visit = &request->visit;
     visit->class = request->route->class;
     visit->blocks = request->reactor->blocks;
-    visit->user = request->who.role == ROLE_NONE ? (struct slice){ "", 0 } : request->who.name;
+    /* Also where the sale takes no notice of the login: who is blocked stays blocked. */
+    visit->user = request->who.role == ROLE_NONE ? (struct slice){ "", 0 } : slice_of(request->who.name_bytes);
     visit->entered_ns = mono_ns();
     enum problem problem = guard_enter(guard, visit, &request->retry_s);
     if (problem == PROBLEM_NONE) return true;

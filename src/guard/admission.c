@@ -80,8 +80,6 @@ void admission_settle(struct admission_counts *counts, uint64_t sale_id, enum ve
 {
     switch (verdict) {
     case VERDICT_WON:
-    case VERDICT_OVER_LIMIT:
-    case VERDICT_ALREADY_WON:
     case VERDICT_SOLD_OUT:
     case VERDICT_UNKNOWN:
         return;

@@ -25,6 +25,12 @@ static bool user_passes(struct guard *guard, struct guard_visit *visit, uint32_t
     return visit->user.len == 0 || !blocks_has_user(visit->blocks, visit->user);
 }
 
+bool guard_is_blocked(const struct guard_visit *visit)
+{
+    return blocks_has_address(visit->blocks, visit->client.bytes) ||
+           (visit->user.len > 0 && blocks_has_user(visit->blocks, visit->user));
+}
+
 static bool rate_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
     const struct allowance_ask ask = {
@@ -87,7 +93,9 @@ void guard_leave(struct guard *guard, struct guard_visit *visit, int status, uin
 {
     if (!visit->inside) return;
     visit->inside = false;
-    enum breaker_outcome outcome = status == 0 ? BREAKER_UNKNOWN : status >= 500 ? BREAKER_FAILED : BREAKER_GOOD;
+    /* 503 and 504 are refusals, of the line, of admit_max or of a full queue: true answers. Only their slowness is judged.
+     */
+    enum breaker_outcome outcome = status == 0 ? BREAKER_UNKNOWN : status == 500 ? BREAKER_FAILED : BREAKER_GOOD;
     uint32_t took_ms = (uint32_t)((now_ns - visit->entered_ns) / 1000000);
     breaker_leave(&guard->breakers[visit->class], &visit->pass, outcome, took_ms, now_ns / 1000000);
 }

@@ -57,6 +57,9 @@ enum problem guard_enter(struct guard *guard, struct guard_visit *visit, uint32_
 /* status: of the answer; 0 when nobody was there to read it. */
 void guard_leave(struct guard *guard, struct guard_visit *visit, int status, uint64_t now_ns);
 
+/* Whether the visitor has come to be on the block list meanwhile. */
+bool guard_is_blocked(const struct guard_visit *visit);
+
 /* The name of check n for the metrics, NULL beyond the last. */
 const char *guard_check_name(uint32_t n);
 
