@@ -192,9 +192,9 @@ def whole_grab(bench, full, empty, orders):
 PARTS = {"engine": engine, "restart": restart, "idle": idle, "buyers": buyers}
 
 
-def measure(bench):
+def measure(bench, parts):
     figures = []
-    wanted = [part for name, part in PARTS.items() if bench.wanted(name)]
+    wanted = [part for name, part in parts.items() if bench.wanted(name)]
     if wanted:
         print(table.line(table.FIGURE_COLUMNS), flush=True)
     for part in wanted:

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import crowd
+import guard
 import inside
 import machine
 import servers
@@ -74,7 +75,7 @@ def parse(arguments):
     parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
     parser.add_argument("--only", action="append", metavar="TEXT",
                         help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, idle, "
-                             "buyers; may be given several times")
+                             "buyers, guard, 'guard line'; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
@@ -103,6 +104,8 @@ sides: the CPU time of the server for a request is the steadiest column, and eac
 
 `won`: a sale that never ends, another buyer at each request, the token checked, the answer sent when the win is durable.
 `sold-out`: the token checked, nothing left, the buyer holds nothing.
+`guard`: all limits in force, none reached, and a block list of {guard.BLOCKS:,} against no limits and no list; a refusal by
+rate (429) against a full grab; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
 
 {crowd.disturbance()}
 
@@ -134,7 +137,7 @@ def main(arguments):
         for name, value in facts:
             bench.say(f"{name}: {value}")
         runs = crowd.measure(bench)
-        figures = inside.measure(bench)
+        figures = inside.measure(bench, {**inside.PARTS, **guard.PARTS})
         if options.write:
             with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w", encoding="utf-8") as file:
                 file.write(document(bench, facts, runs, figures))

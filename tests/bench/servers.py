@@ -173,19 +173,19 @@ http {{
 class Stampede(Server):
     """Our server on a data folder."""
 
-    def __init__(self, binary, data, reactors, options=()):
+    def __init__(self, binary, data, reactors, options=(), limits=LIMITS_WIDE):
         super().__init__()
         self.binary = binary
         self.data = data
         self.reactors = reactors
         self.options = list(options)
+        self.limits = limits
         self.ready_s = None
 
     def start(self):
         os.makedirs(self.data, exist_ok=True)
         command = [self.binary, "serve", "--data", self.data, "--http", "127.0.0.1:0", "--reactors", str(self.reactors),
-                   "--limits", LIMITS_WIDE,
-                   "--log-level", "warn", *self.options]
+                   "--limits", self.limits, "--log-level", "warn", *self.options]
         log_path = self.data.rstrip("/") + ".log"
         start_s = time.monotonic()
         with open(log_path, "ab") as log:
@@ -230,8 +230,8 @@ class Stampede(Server):
             return samples["stampede_clerk_lag"] == 0 and samples["stampede_journal_lag"] == 0
         wait_until(filed, timeout_s, "the clerk did not finish filing")
 
-    def sale_create(self, token, name, stock):
-        status, text = self.call("POST", "/v1/sales", token, {"name": name, "stock": stock})
+    def sale_create(self, token, name, stock, **more):
+        status, text = self.call("POST", "/v1/sales", token, {"name": name, "stock": stock, **more})
         if status != 201:
             raise BenchError(f"creating a sale answered {status}: {text}")
         return json.loads(text)["id"]
