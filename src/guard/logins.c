@@ -12,8 +12,8 @@
 
 #define WAYS 8
 
-/* Something that is remembered for a while and makes wait: an address, a pair of account and address, or that the pair has
- * logged in. idle_ms in the past is the same as never seen. */
+/* Something that is remembered for a while and makes wait: an address, a pair of account and address, that the pair has
+ * logged in, or that it has failed. idle_ms in the past is the same as never seen. */
 struct mark {
     uint64_t key;
     uint64_t idle_ms; /* when it may be forgotten */
@@ -26,18 +26,22 @@ struct mark {
 struct tries {
     uint64_t key;
     uint64_t ends_ms[LOGIN_TRIES_MAX];
+    uint64_t newcomers_ms; /* until then it has no try for an address that has failed */
 };
+
+#define TABLES 5
 
 struct logins {
     pthread_mutex_t lock;
-    struct region regions[4];
-    struct mark *pairs, *addresses, *known;
+    struct region regions[TABLES];
+    struct mark *pairs, *addresses, *known, *failed;
     struct tries *accounts;
     uint64_t set_mask;
     uint8_t secret[16];
 };
 
 _Static_assert(LOGIN_PAIR_WAIT_MS_MAX < LOGIN_PAIR_QUIET_MS, "nobody is forgotten while they wait");
+_Static_assert(LOGIN_NEWCOMER_MS > LOGIN_TRIES_SPAN_MS, "a newcomer who comes again when told to finds a try");
 
 enum fault logins_open(struct logins **out, uint32_t places)
 {
@@ -50,14 +54,15 @@ enum fault logins_open(struct logins **out, uint32_t places)
         log_error("logins", "no memory for the protection of logins");
         return FAULT_MEMORY;
     }
-    for (int i = 0; i < 4; i++) {
-        size_t cell = i == 3 ? sizeof(struct tries) : sizeof(struct mark);
+    for (int i = 0; i < TABLES; i++) {
+        size_t cell = i == TABLES - 1 ? sizeof(struct tries) : sizeof(struct mark);
         if (region_open(&logins->regions[i], sets * WAYS * cell) != FAULT_NONE) goto fail;
     }
     logins->pairs = (struct mark *)(void *)logins->regions[0].base;
     logins->addresses = (struct mark *)(void *)logins->regions[1].base;
     logins->known = (struct mark *)(void *)logins->regions[2].base;
-    logins->accounts = (struct tries *)(void *)logins->regions[3].base;
+    logins->failed = (struct mark *)(void *)logins->regions[3].base;
+    logins->accounts = (struct tries *)(void *)logins->regions[TABLES - 1].base;
     logins->set_mask = sets - 1;
     random_bytes(logins->secret, sizeof(logins->secret));
     pthread_mutex_init(&logins->lock, NULL);
@@ -65,7 +70,7 @@ enum fault logins_open(struct logins **out, uint32_t places)
     return FAULT_NONE;
 
 fail:
-    for (int i = 0; i < 4; i++) region_close(&logins->regions[i]);
+    for (int i = 0; i < TABLES; i++) region_close(&logins->regions[i]);
     free(logins);
     return FAULT_MEMORY;
 }
@@ -74,7 +79,7 @@ void logins_close(struct logins *logins)
 {
     if (logins == NULL) return;
     pthread_mutex_destroy(&logins->lock);
-    for (int i = 0; i < 4; i++) region_close(&logins->regions[i]);
+    for (int i = 0; i < TABLES; i++) region_close(&logins->regions[i]);
     free(logins);
 }
 
@@ -220,15 +225,29 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* What the account itself makes this asker wait; a newcomer who has to is remembered. */
+static uint64_t account_wait(struct logins *logins, const struct asker *asker, bool known)
+{
+    struct tries *tries = tries_find(logins, asker->account);
+    uint64_t now_ms = asker->now_ms;
+    if (tries == NULL || known) return tries_wait(tries, LOGIN_TRIES_MAX, now_ms);
+
+    const struct mark *pair = mark_find(logins, logins->pairs, asker->pair, now_ms);
+    bool newcomer = (pair == NULL || pair->count == 0) && mark_find(logins, logins->failed, asker->pair, now_ms) == NULL;
+    uint64_t wait_ms = tries_wait(tries, LOGIN_TRIES_MAX - LOGIN_TRIES_KEPT, now_ms);
+    if (newcomer && wait_ms > 0) tries->newcomers_ms = now_ms + LOGIN_NEWCOMER_MS;
+    if (!newcomer && tries->newcomers_ms > now_ms) wait_ms = larger(wait_ms, tries->newcomers_ms - now_ms);
+    return wait_ms;
+}
+
 static bool try_locked(struct logins *logins, const struct asker *asker, uint64_t *retry_ms)
 {
     uint64_t now_ms = asker->now_ms;
     bool known = mark_find(logins, logins->known, asker->pair, now_ms) != NULL;
-    int tries_max = known ? LOGIN_TRIES_MAX : LOGIN_TRIES_MAX - LOGIN_TRIES_KEPT;
 
     uint64_t wait_ms = mark_wait(mark_find(logins, logins->pairs, asker->pair, now_ms), now_ms);
     if (!known) wait_ms = larger(wait_ms, mark_wait(mark_find(logins, logins->addresses, asker->address, now_ms), now_ms));
-    wait_ms = larger(wait_ms, tries_wait(tries_find(logins, asker->account), tries_max, now_ms));
+    wait_ms = larger(wait_ms, account_wait(logins, asker, known));
     *retry_ms = wait_ms;
     if (wait_ms > 0) return false;
 
@@ -275,6 +294,10 @@ void logins_failed(struct logins *logins, struct slice account, const struct add
         if (wait_ms == LOGIN_ADDRESS_WAIT_MS_MAX) mark->count--;
     }
     mark->idle_ms = larger(mark->free_ms, now_ms + mark->count * LOGIN_ADDRESS_FORGIVE_MS);
+
+    struct mark *failed = mark_make(logins, logins->failed, asker.pair, now_ms);
+    failed->count++;
+    failed->idle_ms = now_ms + LOGIN_STRANGER_MS;
     pthread_mutex_unlock(&logins->lock);
 }
 

@@ -6,8 +6,11 @@
  * ends it.
  * - The account: at most LOGIN_TRIES_MAX failed or unfinished tries in any minute, from everywhere together. The last
  *   LOGIN_TRIES_KEPT of them are kept for addresses from which the account has logged in before, so that its owner gets in
- * while others guess. One guesser alone never reaches this limit, so an owner elsewhere is not locked out by one at all, and
- * by many of them for a minute at most.
+ *   while others guess. One guesser alone never reaches this limit, so an owner elsewhere is not locked out by one at all.
+ *   Many can reach it. But when it has turned a newcomer away, an address that has not failed on this account within a day,
+ *   the tries of the next LOGIN_NEWCOMER_MS are for newcomers and for those who have logged in before: guessers who have had
+ *   their try stand back, and an owner at a new address gets in within a minute. To keep her out for longer, guessers need
+ *   LOGIN_TRIES_MAX - LOGIN_TRIES_KEPT further addresses for every minute, none of which is of use again that day.
  * - The address: after LOGIN_ADDRESS_FAILURES failures a wait that grows up to 30 s. One failure is forgiven every 2 s.
  *   Successes forgive nothing: whoever guesses may have an account of their own.
  *
@@ -40,10 +43,12 @@
 #define LOGIN_ADDRESS_FORGIVE_MS UINT64_C(2000)
 
 #define LOGIN_KNOWN_MS (UINT64_C(30) * 86400 * 1000)
+#define LOGIN_STRANGER_MS (UINT64_C(86400) * 1000) /* a failure makes nobody a newcomer for so long */
+#define LOGIN_NEWCOMER_MS (2 * LOGIN_TRIES_SPAN_MS)
 
 struct logins;
 
-/* places: how many accounts, addresses and pairs are remembered at once, rounded up to a power of two; about 200 bytes each.
+/* places: how many accounts, addresses and pairs are remembered at once, rounded up to a power of two; about 250 bytes each.
  */
 enum fault logins_open(struct logins **out, uint32_t places) MUST_USE;
 void logins_close(struct logins *logins);

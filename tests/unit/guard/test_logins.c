@@ -6,75 +6,20 @@
 
 #include <cmocka.h>
 
-#include "guard/logins.h"
-
 #include "tests/unit/base/dice.h"
+#include "tests/unit/guard/guesses.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MINUTE UINT64_C(60000)
 /* The thread sanitizer sees nothing in one thread and makes it thirty times slower. */
 #ifdef __SANITIZE_THREAD__
 #define OTHERS 20000
 #else
 #define OTHERS 1000000
 #endif
-
-static struct logins *logins_made(uint32_t places)
-{
-    struct logins *logins;
-    assert_int_equal(logins_open(&logins, places), FAULT_NONE);
-    return logins;
-}
-
-static struct address address_of(const char *text)
-{
-    struct address address;
-    assert_true(address_parse(&address, slice_of(text)));
-    return address;
-}
-
-static struct address address_nth(uint32_t n)
-{
-    struct address address = address_of("10.0.0.0");
-    for (int i = 0; i < 3; i++) address.bytes[15 - i] = (uint8_t)(n >> 8 * i);
-    return address;
-}
-
-/* Whether the password was looked at, and was wrong. */
-static bool guess(struct logins *logins, const char *account, const struct address *from, uint64_t now_ms)
-{
-    uint64_t retry_ms;
-    if (!logins_may_try(logins, slice_of(account), from, now_ms, &retry_ms)) {
-        assert_true(retry_ms > 0);
-        return false;
-    }
-    assert_int_equal(retry_ms, 0);
-    logins_failed(logins, slice_of(account), from, now_ms);
-    return true;
-}
-
-static bool enter(struct logins *logins, const char *account, const struct address *from, uint64_t now_ms)
-{
-    uint64_t retry_ms;
-    if (!logins_may_try(logins, slice_of(account), from, now_ms, &retry_ms)) return false;
-    logins_succeeded(logins, slice_of(account), from, now_ms);
-    return true;
-}
-
-/* The most tries in any 60 s, given the times of all. */
-static int busiest_minute(const uint64_t *times, int count)
-{
-    int most = 0;
-    for (int i = 0, first = 0; i < count; i++) {
-        while (times[i] - times[first] >= MINUTE) first++;
-        if (i - first + 1 > most) most = i - first + 1;
-    }
-    return most;
-}
 
 static void one_guesser_waits_longer_and_longer(void **state)
 {
