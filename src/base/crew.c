@@ -31,8 +31,12 @@ struct crew {
     pthread_mutex_t lock;
     pthread_cond_t work;  /* a job was queued, or the crew is closing */
     pthread_cond_t ready; /* a worker has its tools, or could not get them */
-    struct job_list queue;
-    uint32_t queued;
+    struct {
+        struct job_list jobs;
+        uint32_t count;
+    } queues[CREW_QUEUES];
+    uint32_t queued; /* in all of them */
+    uint32_t turn;   /* the queue that is asked first for the next job */
     uint32_t ready_count, failed_count;
     bool closing;
     struct crew_options options;
@@ -136,16 +140,23 @@ static bool worker_report(struct crew *crew, bool has_tools)
     return has_tools;
 }
 
+/* Of the queue whose turn it is, or of the next one that has any. The lock is held, and there is a job. */
+static struct crew_job *queues_pop(struct crew *crew)
+{
+    while (crew->queues[crew->turn].count == 0) crew->turn = (crew->turn + 1) % CREW_QUEUES;
+    struct crew_job *job = list_pop(&crew->queues[crew->turn].jobs);
+    crew->queues[crew->turn].count--;
+    crew->queued--;
+    crew->turn = (crew->turn + 1) % CREW_QUEUES;
+    return job;
+}
+
 /* The next job, or NULL when the crew stops. */
 static struct crew_job *worker_next(struct crew *crew)
 {
     must(pthread_mutex_lock(&crew->lock));
     while (!crew->closing && crew->queued == 0) must(pthread_cond_wait(&crew->work, &crew->lock));
-    struct crew_job *job = NULL;
-    if (!crew->closing) {
-        job = list_pop(&crew->queue);
-        crew->queued--;
-    }
+    struct crew_job *job = crew->closing ? NULL : queues_pop(crew);
     must(pthread_mutex_unlock(&crew->lock));
     return job;
 }
@@ -160,7 +171,8 @@ static void *worker_run(void *arg)
     if (!worker_report(crew, options->tools_open == NULL || tools != NULL)) return NULL;
 
     for (struct crew_job *job = worker_next(crew); job != NULL; job = worker_next(crew)) {
-        job->late = mono_ms() - job->asked_ms > options->wait_ms_max;
+        job->waited_ms = mono_ms() - job->asked_ms;
+        job->late = job->waited_ms > options->wait_ms_max;
         if (!job->late) job->work(job, tools);
         mailbox_put(job->mailbox, job);
     }
@@ -219,13 +231,12 @@ void crew_stop(struct crew *crew)
 {
     must(pthread_mutex_lock(&crew->lock));
     crew->closing = true;
-    struct job_list queue = crew->queue;
-    crew->queue = (struct job_list){ 0 };
-    crew->queued = 0;
+    struct job_list left = { 0 };
+    while (crew->queued > 0) list_push(&left, queues_pop(crew));
     must(pthread_cond_broadcast(&crew->work));
     must(pthread_mutex_unlock(&crew->lock));
 
-    for (struct crew_job *job = list_pop(&queue); job != NULL; job = list_pop(&queue)) {
+    for (struct crew_job *job = list_pop(&left); job != NULL; job = list_pop(&left)) {
         job->late = true;
         mailbox_put(job->mailbox, job);
     }
@@ -244,12 +255,13 @@ void crew_close(struct crew *crew)
 
 bool crew_ask(struct crew *crew, struct crew_job *job)
 {
-    assert(job->work != NULL && job->done != NULL && job->mailbox != NULL);
+    assert(job->work != NULL && job->done != NULL && job->mailbox != NULL && job->queue < CREW_QUEUES);
     must(pthread_mutex_lock(&crew->lock));
-    bool taken = !crew->closing && crew->queued < crew->options.queue_max;
+    bool taken = !crew->closing && crew->queues[job->queue].count < crew->options.queue_max;
     if (taken) {
         job->asked_ms = mono_ms();
-        list_push(&crew->queue, job);
+        list_push(&crew->queues[job->queue].jobs, job);
+        crew->queues[job->queue].count++;
         crew->queued++;
         must(pthread_cond_signal(&crew->work));
     }

@@ -12,7 +12,7 @@ static const struct route routes[] = {
     { HTTP_GET_, "/v1/orders/{order}", WHO_USER, RATE_QUERY, order_get },
     { HTTP_GET_, "/v1/sales", WHO_ANYONE, RATE_QUERY, sales_get },
     { HTTP_GET_, "/v1/orders", WHO_USER, RATE_QUERY, orders_get },
-    { HTTP_POST_, "/v1/users", WHO_ANYONE, RATE_LOGIN, users_post },
+    { HTTP_POST_, "/v1/users", WHO_ANYONE, RATE_REGISTER, users_post },
     { HTTP_POST_, "/v1/login", WHO_ANYONE, RATE_LOGIN, login_post },
     { HTTP_POST_, "/v1/logout", WHO_USER, RATE_WRITE, logout_post },
     { HTTP_POST_, "/v1/sales", WHO_SELLER | WHO_ADMIN, RATE_WRITE, sales_post },

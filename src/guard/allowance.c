@@ -21,22 +21,25 @@
 const struct allowance_row allowance_rows[ALLOWANCE_ROWS] = {
     RATE("global_grab",  GLOBAL, GRAB,  0, 10000, "Grabs of everyone together"),
     RATE("global_query", GLOBAL, QUERY, 0, 10000, "Reads of everyone together"),
-    RATE("global_login", GLOBAL, LOGIN, 0, 1000,  "Logins and registrations of everyone together"),
+    RATE("global_login", GLOBAL, LOGIN, 0, 1000,  "Logins of everyone together"),
+    RATE("global_register", GLOBAL, REGISTER, 0, 1000, "Registrations of everyone together"),
     RATE("global_write", GLOBAL, WRITE, 0, 10000, "Changes by everyone together"),
     RATE("user_grab",  USER, GRAB,  1000, 10000, "Grabs of one user"),
     RATE("user_query", USER, QUERY, 20000, 50000, "Reads of one user"),
-    RATE("user_login", USER, LOGIN, 50, 500, "Logins and registrations by one user who is logged in"),
+    RATE("user_login", USER, LOGIN, 50, 500, "Logins by one user who is logged in"),
+    RATE("user_register", USER, REGISTER, 50, 500, "Registrations by one user who is logged in"),
     RATE("user_write", USER, WRITE, 5000, 10000, "Changes by one user"),
     RATE("ip_grab",  IP, GRAB,  50000, 100000, "Grabs from one address"),
     RATE("ip_query", IP, QUERY, 50000, 100000, "Reads from one address"),
-    RATE("ip_login", IP, LOGIN, 1000,  5000, "Logins and registrations from one address"),
+    RATE("ip_login", IP, LOGIN, 1000,  5000, "Logins from one address"),
+    RATE("ip_register", IP, REGISTER, 10, 500, "Registrations from one address"),
     RATE("ip_write", IP, WRITE, 20000, 40000, "Changes from one address"),
     { "connections_per_ip", offsetof(struct allowance_terms, connections_per_ip), 0, CONNECTIONS_PER_IP_MAX, 20000,
       "Connections from one address at once; 0 is no limit." },
 };
 /* clang-format on */
 
-static const char *const class_names[RATE_CLASSES] = { "grab", "query", "login", "write" };
+static const char *const class_names[RATE_CLASSES] = { "grab", "query", "login", "register", "write" };
 static const char *const scope_names[RATE_SCOPES] = { "global", "user", "ip" };
 
 const char *rate_class_name(enum rate_class class)

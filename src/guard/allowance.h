@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 /* What a route is counted as. */
-enum rate_class { RATE_GRAB, RATE_QUERY, RATE_LOGIN, RATE_WRITE, RATE_CLASSES };
+enum rate_class { RATE_GRAB, RATE_QUERY, RATE_LOGIN, RATE_REGISTER, RATE_WRITE, RATE_CLASSES };
 /* Who is counted together. */
 enum rate_scope { RATE_GLOBAL, RATE_USER, RATE_IP, RATE_SCOPES };
 

@@ -47,7 +47,8 @@ static bool shed_passes(struct guard *guard, struct guard_visit *visit, uint32_t
     return !shed_refuses(&guard->shed, (enum shed_class)visit->class);
 }
 _Static_assert((int)SHED_GRAB == (int)RATE_GRAB && (int)SHED_QUERY == (int)RATE_QUERY &&
-                   (int)SHED_LOGIN == (int)RATE_LOGIN && (int)SHED_WRITE == (int)RATE_WRITE,
+                   (int)SHED_LOGIN == (int)RATE_LOGIN && (int)SHED_REGISTER == (int)RATE_REGISTER &&
+                   (int)SHED_WRITE == (int)RATE_WRITE,
                "one class of routes for all checks");
 
 static bool breaker_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)

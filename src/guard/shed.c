@@ -29,7 +29,8 @@ static const char *const level_words[SHED_LEVELS] = { "nobody is turned away", "
 
 /* The level from which a class is turned away. */
 static const enum shed_level class_levels[] = {
-    [SHED_GRAB] = SHED_GRABS, [SHED_QUERY] = SHED_QUERIES, [SHED_LOGIN] = SHED_WRITES, [SHED_WRITE] = SHED_WRITES
+    [SHED_GRAB] = SHED_GRABS,      [SHED_QUERY] = SHED_QUERIES, [SHED_LOGIN] = SHED_WRITES,
+    [SHED_REGISTER] = SHED_WRITES, [SHED_WRITE] = SHED_WRITES,
 };
 
 void shed_init(struct shed *shed, const struct shed_numbers *numbers)

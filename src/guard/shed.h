@@ -1,4 +1,4 @@
-/* shed: whom to turn away when the machine cannot keep up: queries first, writes and logins next, grabs last.
+/* shed: whom to turn away when the machine cannot keep up: queries first, then writes, logins and registrations, grabs last.
  *
  * Each thing that can fall behind is a share of its maximum. A share over a mark raises the level of that thing at once; it
  * sinks by one level at a time, after the share has stayed well under the mark for a while, so that the door does not flap.
@@ -6,7 +6,7 @@
  *
  *   level   turned away               commit, requests    clerk    memory
  *   1       queries                         70 %           100 %     90 %
- *   2       writes and logins too           85 %             -       95 %
+ *   2       all but grabs                   85 %             -       95 %
  *   3       grabs too                      100 %             -       98 %
  *
  * The clerk turns away queries only: a sale goes on while the ledger is down, and its seller can still pause it.
@@ -24,7 +24,7 @@
 #define SHED_CALM_MS 500 /* how long a share must have stayed low before its level sinks by one */
 #define SHED_RETRY_AFTER_S 1
 
-enum shed_class { SHED_GRAB, SHED_QUERY, SHED_LOGIN, SHED_WRITE };
+enum shed_class { SHED_GRAB, SHED_QUERY, SHED_LOGIN, SHED_REGISTER, SHED_WRITE };
 enum shed_level { SHED_NOTHING, SHED_QUERIES, SHED_WRITES, SHED_GRABS, SHED_LEVELS };
 
 /* What each thing may come to; 0: it is not judged. */

@@ -22,6 +22,10 @@
 #define LEDGER_WAIT_MS_MAX 2000
 #define WORKER_NICE 5
 
+/* Logins and registrations take turns at the passwords: a flood of one does not keep the other out. */
+enum { LOGIN_QUEUE, REGISTER_QUEUE };
+_Static_assert(REGISTER_QUEUE < CREW_QUEUES, "each kind has a queue of its own");
+
 /* Contexts of one thread that checks tokens; made at its first check, ended with the room. */
 struct checker {
     struct jwt_mac *mac;
@@ -367,11 +371,11 @@ static void request_done(struct crew_job *job)
     request->done(request);
 }
 
-static void request_ask(struct people_request *request, struct crew *crew, struct crew_mailbox *mailbox,
+static void request_ask(struct people_request *request, struct crew *crew, uint32_t queue, struct crew_mailbox *mailbox,
                         void (*work)(struct crew_job *job, void *tools))
 {
     assert(request->people != NULL && request->done != NULL);
-    request->job = (struct crew_job){ .work = work, .done = request_done, .mailbox = mailbox };
+    request->job = (struct crew_job){ .work = work, .done = request_done, .mailbox = mailbox, .queue = queue };
     request->token[0] = '\0';
     if (crew_ask(crew, &request->job)) return;
     request->result = PEOPLE_BUSY;
@@ -383,18 +387,18 @@ void people_register(struct people_request *request, struct crew_mailbox *mailbo
     assert(people_username_objection(slice_of(request->username)) == NULL);
     assert(people_password_objection(slice_of(request->password)) == NULL);
     assert(request->role == ROLE_CUSTOMER || request->role == ROLE_SELLER);
-    request_ask(request, request->people->crew, mailbox, register_work);
+    request_ask(request, request->people->crew, REGISTER_QUEUE, mailbox, register_work);
 }
 
 void people_login(struct people_request *request, struct crew_mailbox *mailbox)
 {
-    request_ask(request, request->people->crew, mailbox, login_work);
+    request_ask(request, request->people->crew, LOGIN_QUEUE, mailbox, login_work);
 }
 
 void people_logout(struct people_request *request, struct crew_mailbox *mailbox)
 {
     assert(request->token_id != 0);
-    request_ask(request, request->people->logouts, mailbox, logout_work);
+    request_ask(request, request->people->logouts, 0, mailbox, logout_work);
 }
 
 enum fault people_admin_create(const char *ledger_path, const char *username, const char *password,

@@ -2,8 +2,9 @@
  *
  * people_check() runs on the hot path: any thread, no lock, no allocation, no database. (A provider's token is another
  * matter the first time a thread sees it, or sees it under new keys.) The rest runs on threads of this room's own with a
- * bounded queue, because argon2 takes about 40 ms (promises.md, security settings); completions come back through the crew's
- * mailbox on the thread that asked. */
+ * bounded queue for each kind, because argon2 takes about 40 ms (promises.md, security settings); logins and registrations
+ * take turns, so neither waits behind a flood of the other. Completions come back through the crew's mailbox on the thread
+ * that asked. */
 #ifndef STAMPEDE_PEOPLE_PEOPLE_H
 #define STAMPEDE_PEOPLE_PEOPLE_H
 

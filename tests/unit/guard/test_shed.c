@@ -59,6 +59,7 @@ static void each_level_turns_away_more_and_grabs_last(void **state)
         assert_int_equal(shed_refuses(&shed, SHED_QUERY), script[i].query);
         assert_int_equal(shed_refuses(&shed, SHED_WRITE), script[i].write);
         assert_int_equal(shed_refuses(&shed, SHED_LOGIN), script[i].login);
+        assert_int_equal(shed_refuses(&shed, SHED_REGISTER), script[i].login);
         assert_int_equal(shed_refuses(&shed, SHED_GRAB), script[i].grab);
     }
 }

@@ -252,6 +252,54 @@ static void logouts_of_expired_tokens_leave_the_ledger_at_the_next_start(void **
     assert_int_equal(seen, 12);
 }
 
+static struct people_request *login_watched;
+static int done_before_login;
+static void request_counted_until_login(struct people_request *request)
+{
+    if (request == login_watched) done_before_login = room_now->done;
+    request_counted(request);
+}
+
+/* As many registrations as the queue takes do not make a login wait: it is served after one or two of them. */
+static void a_flood_of_registrations_does_not_keep_a_login_out(void **state)
+{
+    struct room *room = *state;
+    enum { REQUESTS = 1100 };
+    struct people_request user = request_of("ann", "correct horse", ROLE_CUSTOMER);
+    assert_int_equal(ask(room, people_register, &user), PEOPLE_OK);
+    struct people_request *requests = calloc(REQUESTS, sizeof(*requests));
+    assert_non_null(requests);
+    room->done = 0;
+    for (int i = 0; i < REQUESTS; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "flood%d", i);
+        requests[i] = request_of(name, "a password", ROLE_CUSTOMER);
+        requests[i].people = room->people;
+        requests[i].done = request_counted;
+        people_register(&requests[i], room->mailbox);
+    }
+    int refused = room->done;
+    assert_true(refused > 0); /* their queue is full */
+    crew_mailbox_deliver(room->mailbox);
+    int served = room->done;
+
+    struct people_request login = request_of("ann", "correct horse", ROLE_NONE);
+    login.people = room->people;
+    login.done = request_counted_until_login;
+    login_watched = &login;
+    done_before_login = -1;
+    people_login(&login, room->mailbox);
+    while (done_before_login < 0) mail_wait(room, room->done + 1);
+    assert_int_equal(login.result, PEOPLE_OK);
+    assert_in_range(done_before_login, served, served + 3);
+
+    people_close(room->people);
+    room->people = NULL;
+    mail_wait(room, REQUESTS + 1);
+    free(requests);
+    people_start(room);
+}
+
 static void an_overfull_queue_answers_busy_and_the_rest_is_served(void **state)
 {
     struct room *room = *state;
@@ -408,6 +456,7 @@ int main(void)
         CASE(an_unknown_user_costs_as_much_as_a_known_one),
         CASE(a_logout_counts_at_once_and_after_a_restart),
         CASE(logouts_of_expired_tokens_leave_the_ledger_at_the_next_start),
+        CASE(a_flood_of_registrations_does_not_keep_a_login_out),
         CASE(an_overfull_queue_answers_busy_and_the_rest_is_served),
         CASE(tokens_of_unknown_roles_or_no_id_are_bad),
         CASE(threads_check_side_by_side),
