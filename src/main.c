@@ -74,6 +74,7 @@ static enum fault gate_begin(struct app *app)
         .segment_bytes = (uint32_t)app->config.journal_segment_mb << 20,
         .space_bytes_min = (uint64_t)app->config.space_mb_min << 20,
         .orders_max = (uint32_t)app->config.orders_max,
+        .sales_per_seller_max = (uint32_t)app->config.sales_per_seller_max,
         .on_poison = disk_failed,
     };
     enum fault fault = gate_open(&app->gate, &options, app->ledger, &damage);

@@ -39,6 +39,7 @@ struct config {
     int64_t reactors;                  /* 0: one per core */
     int64_t connections_max;
     int64_t orders_max;
+    int64_t sales_per_seller_max;
     int64_t journal_segment_mb;
     int64_t space_mb_min; /* free disk space under which grabs get BUSY */
     int64_t clerk_pause_ms;

@@ -23,11 +23,12 @@
     ROW(NO_TOKENS_NEEDED) /* the sale admits without one */                                                                 \
     ROW(KEY_REUSED)                                                                                                         \
     ROW(NAME_TAKEN)                                                                                                         \
-    ROW(SALE_OPEN)     /* may not change while the sale is open */                                                          \
-    ROW(NOT_AVAILABLE) /* more withdrawn than is available */                                                               \
-    ROW(BAD_INPUT)     /* terms that contradict each other once merged */                                                   \
-    ROW(BUSY)          /* a pool, the journal batch or the disk has no room */                                              \
-    ROW(UNKNOWN)       /* the disk failed under a decision already made: it may or may not have happened (P10) */
+    ROW(TOO_MANY_SALES) /* the seller has as many upcoming or running as one may */                                         \
+    ROW(SALE_OPEN)      /* may not change while the sale is open */                                                         \
+    ROW(NOT_AVAILABLE)  /* more withdrawn than is available */                                                              \
+    ROW(BAD_INPUT)      /* terms that contradict each other once merged */                                                  \
+    ROW(BUSY)           /* a pool, the journal batch or the disk has no room */                                             \
+    ROW(UNKNOWN)        /* the disk failed under a decision already made: it may or may not have happened (P10) */
 
 #define VERDICT_ENUM(name) VERDICT_##name,
 enum verdict { VERDICTS(VERDICT_ENUM) VERDICT_COUNT };

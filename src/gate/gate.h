@@ -24,6 +24,7 @@ struct gate_options {
     uint32_t segment_bytes;
     uint64_t space_bytes_min;
     uint32_t orders_max;
+    uint32_t sales_per_seller_max; /* upcoming or running; 0: no limit */
     /* Called once, on the committer's thread, when a write or sync has failed: no "won" is said any more (P10). */
     void (*on_poison)(void *arg);
     void *arg;
@@ -68,6 +69,8 @@ uint64_t gate_now_ms(const struct gate *gate);
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
 /* A purchase token: VERDICT_DONE or VERDICT_REPEATED with its nonce, once the record that gave it is durable. */
 void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
+/* TOO_MANY_SALES where the engine has no objection but the seller, whoever it is, has sales_per_seller_max that are not
+ * over. The limit is of this door only: what was created stands in the journal, and replay asks nobody. */
 void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
                  struct gate_ticket *ticket);
 

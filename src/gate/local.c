@@ -1,6 +1,8 @@
 /* The decision on one machine: engine and journal behind one lock. */
 #include "gate/local.h"
 
+#include "base/siphash.h"
+
 #include <assert.h>
 
 uint64_t gate_now_ms(const struct gate *gate)
@@ -83,6 +85,7 @@ static void change_finish(struct gate_lane *lane, enum verdict verdict, const st
         if (decision->kind == DECISION_SALE_CREATED) {
             assert(gate->sale_count < SALES_OPEN_MAX);
             gate->sales[gate->sale_count].id = decision->sale_id;
+            gate->sales[gate->sale_count].seller = seller_hash(gate, decision->created.seller);
             gate->sales[gate->sale_count++].over_seq = 0;
             atomic_store(&gate->sale_id_last, decision->sale_id);
         }
@@ -94,6 +97,34 @@ static void change_finish(struct gate_lane *lane, enum verdict verdict, const st
     lane_answer(lane, ticket, seq);
 }
 
+uint64_t seller_hash(const struct gate *gate, struct slice seller)
+{
+    return siphash(gate->hash_key, seller.data, seller.len);
+}
+
+/* Closed by its seller or by its time, whether housekeeping has seen it or not. */
+static bool sale_is_over(const struct gate *gate, uint32_t turn, uint64_t now_ms)
+{
+    struct board_notice notice;
+    if (gate->sales[turn].over_seq != 0) return true;
+    if (!engine_notice(gate->engine, gate->sales[turn].id, &notice)) return true;
+    return notice.closed || (notice.closes_ms != 0 && now_ms >= notice.closes_ms);
+}
+
+/* Under the lock. Names are compared by a hash nobody can aim, and the boards of sales, a cache line each, are read only
+ * where the names alone are too many: about 10 microseconds among as many sales as there can be, 40 for a seller at the
+ * limit. */
+static bool seller_has_too_many(const struct gate *gate, struct slice seller, uint64_t now_ms)
+{
+    uint32_t max = gate->options.sales_per_seller_max, count = 0;
+    if (max == 0) return false;
+    uint64_t hash = seller_hash(gate, seller);
+    for (uint32_t i = 0; i < gate->sale_count; i++) count += gate->sales[i].seller == hash;
+    for (uint32_t i = 0; i < gate->sale_count && count >= max; i++)
+        count -= gate->sales[i].seller == hash && sale_is_over(gate, i, now_ms);
+    return count >= max;
+}
+
 void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
                  struct gate_ticket *ticket)
 {
@@ -102,6 +133,7 @@ void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale
     seller->now_ms = gate_now_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_create(gate->engine, seller, terms, stock, &decision);
+    if (verdict == VERDICT_DONE && seller_has_too_many(gate, seller->name, seller->now_ms)) verdict = VERDICT_TOO_MANY_SALES;
     change_finish(lane, verdict, &decision, ticket);
 }
 

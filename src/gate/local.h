@@ -15,6 +15,7 @@ struct gate {
     struct clock clock;
     struct gate_options options;
     _Atomic uint64_t sale_id_last;
+    uint8_t hash_key[16];
 
     struct gate_lane *lanes[REACTORS_MAX];
     _Atomic uint32_t lane_count;
@@ -24,6 +25,7 @@ struct gate {
     struct {
         uint64_t id;
         uint64_t over_seq; /* the last decision when it was first seen to be over; 0 while it is not */
+        uint64_t seller;   /* hash of the name */
     } sales[SALES_OPEN_MAX];
     uint32_t sale_count;
     uint32_t sale_next; /* whose turn it is */
@@ -41,6 +43,8 @@ struct gate_lane {
 
 /* Answers now if seq is durable (0 always is), else when it is. */
 void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq);
+/* As sales[].seller has it. */
+uint64_t seller_hash(const struct gate *gate, struct slice seller);
 /* The journal's on_durable. */
 void lanes_wake(void *arg, uint64_t seq_durable);
 

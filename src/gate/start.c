@@ -77,6 +77,7 @@ static bool check_stock(void *arg, const struct sale *sale)
     struct identity_check *check = arg;
     struct gate *gate = check->gate;
     const struct sale_counts *c = &sale->counts;
+    gate->sales[gate->sale_count].seller = seller_hash(gate, slice_of(sale->seller));
     gate->sales[gate->sale_count++].id = sale->id;
     if (sale_counts_add_up(c)) return true;
     snprintf(check->damage->file, sizeof check->damage->file, "ledger.db");
@@ -126,9 +127,8 @@ enum fault gate_open(struct gate **out, const struct gate_options *options, stru
     gate->options = *options;
     pthread_mutex_init(&gate->lock, NULL);
 
-    uint8_t hash_key[16];
-    random_bytes(hash_key, sizeof hash_key);
-    enum fault fault = engine_open(&gate->engine, options->orders_max, hash_key);
+    random_bytes(gate->hash_key, sizeof gate->hash_key);
+    enum fault fault = engine_open(&gate->engine, options->orders_max, gate->hash_key);
     if (fault == FAULT_NONE) fault = gate_recover(gate, ledger, damage);
     if (fault != FAULT_NONE) {
         gate_close(gate);

@@ -26,6 +26,8 @@
     ROW(REQUEST_TIMEOUT, 408, "Request too slow", "Send the whole request within the time allowed.")                        \
     ROW(USERNAME_TAKEN, 409, "Name taken", "Choose another username.")                                                      \
     ROW(NAME_TAKEN, 409, "Name taken", "You have a sale of this name; choose another.")                                     \
+    ROW(TOO_MANY_SALES, 409, "Too many sales",                                                                              \
+        "You have as many upcoming or running sales as one seller may; close one, or wait until one ends.")                 \
     ROW(CLOSED, 409, "Sale closed", "The sale is over.")                                                                    \
     ROW(NOT_OPEN, 409, "Not open yet", "Wait until opens_at of the sale.")                                                  \
     ROW(PAUSED, 409, "Sale paused", "The seller has paused the sale; try again when it is resumed.")                        \

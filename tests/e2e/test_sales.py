@@ -73,6 +73,27 @@ def test_a_name_is_taken_once_per_seller_also_after_the_close(shop, server):
     assert shop.sale(name=name.upper())["name"] == name.upper()
 
 
+def test_one_seller_cannot_take_the_places_of_all(own_server):
+    server = own_server("--sales-per-seller-max", 3)
+    greedy, other = Shop(server), Shop(server)
+    sales = [greedy.sale(opens_at=time_text(3600))["id"], greedy.sale()["id"], greedy.sale()["id"]]
+    body = {"name": mint_name("sale"), "stock": 1}
+    refused = greedy.client.post("/v1/sales", body, greedy.seller_token)
+    assert "close one" in problem(refused, 409, "TOO_MANY_SALES")["detail"]
+    other.sale()
+    for _ in range(3):
+        assert other.client.post("/v1/sales", {"name": mint_name("sale"), "stock": 1}, other.admin_token).status == 201
+    problem(other.client.post("/v1/sales", body, other.admin_token), 409, "TOO_MANY_SALES")
+    greedy.close()
+    server.restart(kill=True)
+    problem(greedy.client.post("/v1/sales", body, greedy.seller_token), 409, "TOO_MANY_SALES")
+    assert greedy.act(sales[0], "close").status == 200
+    assert greedy.client.post("/v1/sales", body, greedy.seller_token).status == 201
+    greedy.win(sales[1], "ann")
+    greedy.close()
+    other.close()
+
+
 def test_an_admin_may_sell(shop):
     answer = shop.client.post("/v1/sales", {"name": mint_name("sale"), "stock": 1}, shop.admin_token)
     assert answer.status == 201, answer

@@ -63,6 +63,7 @@ static void defaults_are_those_of_the_interface(void **state)
         { "reactors", "0" },
         { "connections_max", "50000" },
         { "orders_max", "16000000" },
+        { "sales_per_seller_max", "1000" },
         { "journal_segment_mb", "64" },
         { "space_mb_min", "256" },
         { "clerk_pause_ms", "100" },

@@ -23,6 +23,7 @@ struct stand {
     struct gate *gate;
     struct gate_lane *lane;
     _Atomic int wakes;
+    uint32_t sales_per_seller_max;
 };
 
 static void on_wake(void *arg)
@@ -40,7 +41,12 @@ static void stand_open(struct stand *stand, bool committing)
 {
     struct journal_damage damage = { .file = "" };
     const struct gate_options options = {
-        .folder = stand->folder, .segment_bytes = 1u << 20, .orders_max = 10000, .on_poison = on_poison, .arg = stand
+        .folder = stand->folder,
+        .segment_bytes = 1u << 20,
+        .orders_max = 10000,
+        .sales_per_seller_max = stand->sales_per_seller_max,
+        .on_poison = on_poison,
+        .arg = stand,
     };
     snprintf(stand->ledger_path, sizeof stand->ledger_path, "%s/ledger.db", stand->folder);
     assert_int_equal(ledger_open(&stand->ledger, stand->ledger_path, LEDGER_OWNER), FAULT_NONE);
@@ -310,6 +316,58 @@ static void a_sale_that_is_over_leaves_memory_only_when_filed(void **state)
     stand_close(stand);
 }
 
+static struct told create_named(struct stand *stand, const char *seller, const char *name, uint64_t closes_in_ms)
+{
+    struct told told = told_by(stand);
+    struct sale_terms terms = phone;
+    snprintf(terms.name, sizeof terms.name, "%s", name);
+    terms.opens_ms = gate_now_ms(stand->gate);
+    if (closes_in_ms > 0) terms.closes_ms = terms.opens_ms + closes_in_ms;
+    gate_create(stand->lane, &(struct asker){ .name = slice_of(seller) }, &terms, 1, &told.ticket);
+    if (told.times == 0) await(stand, &told);
+    return told;
+}
+
+static void a_seller_has_so_many_sales_at_once_and_no_more(void **state)
+{
+    struct stand *stand = *state;
+    stand->sales_per_seller_max = 3;
+    stand_open(stand, true);
+    struct told first = create_named(stand, "sam", "one", 0);
+    assert_int_equal(create_named(stand, "sam", "two", 0).ticket.verdict, VERDICT_DONE);
+    assert_int_equal(create_named(stand, "sam", "three", 50).ticket.verdict, VERDICT_DONE);
+    assert_int_equal(create_named(stand, "sam", "four", 0).ticket.verdict, VERDICT_TOO_MANY_SALES);
+    assert_int_equal(create_named(stand, "sam", "one", 0).ticket.verdict, VERDICT_NAME_TAKEN);
+    assert_int_equal(create_named(stand, "sue", "four", 0).ticket.verdict, VERDICT_DONE); /* others have their own */
+
+    /* One that is over by its time, or closed, makes room at once, before housekeeping has seen it. */
+    usleep(60000);
+    assert_int_equal(create_named(stand, "sam", "four", 0).ticket.verdict, VERDICT_DONE);
+    assert_int_equal(create_named(stand, "sam", "five", 0).ticket.verdict, VERDICT_TOO_MANY_SALES);
+    struct told closed = told_by(stand);
+    gate_switch(stand->lane, &(struct asker){ .name = SLICE("sam") }, first.ticket.sale.id, DECISION_SALE_CLOSED,
+                &closed.ticket);
+    await(stand, &closed);
+    assert_int_equal(create_named(stand, "sam", "five", 0).ticket.verdict, VERDICT_DONE);
+    assert_int_equal(create_named(stand, "sam", "six", 0).ticket.verdict, VERDICT_TOO_MANY_SALES);
+    stand_close(stand);
+
+    /* A restart counts the same; a lower limit takes nothing away and a replay does not ask for it. */
+    stand_open(stand, true);
+    assert_int_equal(create_named(stand, "sam", "six", 0).ticket.verdict, VERDICT_TOO_MANY_SALES);
+    stand_close(stand);
+    stand->sales_per_seller_max = 1;
+    stand_open(stand, true);
+    struct sale sale;
+    assert_true(gate_sale(stand->gate, first.ticket.sale.id + 1, &sale));
+    assert_int_equal(create_named(stand, "sam", "six", 0).ticket.verdict, VERDICT_TOO_MANY_SALES);
+    stand_close(stand);
+    stand->sales_per_seller_max = 4;
+    stand_open(stand, true);
+    assert_int_equal(create_named(stand, "sam", "six", 0).ticket.verdict, VERDICT_DONE);
+    stand_close(stand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +378,7 @@ int main(void)
                                         stand_end),
         cmocka_unit_test_setup_teardown(a_change_merges_only_what_was_given, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_sale_that_is_over_leaves_memory_only_when_filed, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_seller_has_so_many_sales_at_once_and_no_more, stand_begin, stand_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
