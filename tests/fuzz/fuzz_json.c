@@ -19,6 +19,14 @@ struct form {
     int64_t units;
     int64_t any;
     uint64_t at;
+    char line[17]; /* the name, or empty and the two below */
+    int64_t rate;
+    char label[9];
+};
+
+static const struct json_field members[] = {
+    { "rate", JSON_INTEGER, true, false, 1, 1000, .offset = offsetof(struct form, rate) },
+    { "label", JSON_TEXT, false, true, 0, 8, .offset = offsetof(struct form, label) },
 };
 
 static const struct json_field fields[] = {
@@ -27,7 +35,22 @@ static const struct json_field fields[] = {
     { "units", JSON_INTEGER, false, false, 1, 1000000000, .offset = offsetof(struct form, units) },
     { "any", JSON_INTEGER, false, true, INT64_MIN, INT64_MAX, .offset = offsetof(struct form, any) },
     { "at", JSON_TIME, false, true, 0, 0, .offset = offsetof(struct form, at) },
+    { "line", JSON_EITHER, false, true, 1, 16, offsetof(struct form, line), members, 2 },
 };
+#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+
+static void line_write(const struct form *form, struct json_out *json)
+{
+    json_key(json, "line");
+    if (form->line[0] != '\0') {
+        json_text(json, form->line);
+        return;
+    }
+    json_object(json);
+    json_key(json, "rate"), json_i64(json, form->rate);
+    json_key(json, "label"), json_text(json, form->label);
+    json_object_end(json);
+}
 
 static size_t form_write(const struct form *form, const struct json_found *found, char *out, size_t size)
 {
@@ -39,9 +62,11 @@ static size_t form_write(const struct form *form, const struct json_found *found
     if (found->given & 4) json_key(&json, "units"), json_i64(&json, form->units);
     if (found->given & 8) json_key(&json, "any"), json_i64(&json, form->any);
     if (found->given & 16) json_key(&json, "at"), json_time(&json, form->at);
+    if (found->given & 32) line_write(form, &json);
     if (found->nulled & 2) json_key(&json, "note"), json_null(&json);
     if (found->nulled & 8) json_key(&json, "any"), json_null(&json);
     if (found->nulled & 16) json_key(&json, "at"), json_null(&json);
+    if (found->nulled & 32) json_key(&json, "line"), json_null(&json);
     json_object_end(&json);
     MUST(!json.overflow);
     return json.len;
@@ -53,6 +78,7 @@ static void form_same(const struct form *a, const struct json_found *found_a, co
     MUST(found_a->given == found_b->given && found_a->nulled == found_b->nulled);
     MUST(strcmp(a->name, b->name) == 0 && strcmp(a->note, b->note) == 0);
     MUST(a->units == b->units && a->any == b->any && a->at == b->at);
+    MUST(strcmp(a->line, b->line) == 0 && a->rate == b->rate && strcmp(a->label, b->label) == 0);
 }
 
 static void both_ways(const uint8_t *data, size_t size)
@@ -63,8 +89,8 @@ static void both_ways(const uint8_t *data, size_t size)
     MUST(spaced != NULL);
     spaced[0] = ' ';
     memcpy(spaced + 1, data, size);
-    bool short_way = json_read((struct slice){ (const char *)data, size }, fields, 5, &shorter, &found_shorter);
-    bool long_way = json_read((struct slice){ spaced, size + 1 }, fields, 5, &longer, &found_longer);
+    bool short_way = json_read((struct slice){ (const char *)data, size }, fields, FIELDS, &shorter, &found_shorter);
+    bool long_way = json_read((struct slice){ spaced, size + 1 }, fields, FIELDS, &longer, &found_longer);
     MUST(short_way == long_way);
     if (short_way) form_same(&shorter, &found_shorter, &longer, &found_longer);
     free(spaced);
@@ -77,17 +103,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0) return 0;
     both_ways(data, size);
-    if (!json_read((struct slice){ (const char *)data, size }, fields, 5, &form, &found)) {
+    if (!json_read((struct slice){ (const char *)data, size }, fields, FIELDS, &form, &found)) {
         MUST(found.objection[0] != '\0' && utf8_valid(slice_of(found.objection)));
         return 0;
     }
-    MUST((found.given & 1) != 0 && (found.given & found.nulled) == 0 && found.nulled <= 26);
+    MUST((found.given & 1) != 0 && (found.given & found.nulled) == 0 && (found.nulled & ~58u) == 0);
     MUST(strlen(form.name) >= 1 && utf8_valid(slice_of(form.name)) && !text_has_control(slice_of(form.name)));
     MUST(utf8_valid(slice_of(form.note)) && form.units >= 1 && form.units <= 1000000000);
+    MUST(utf8_valid(slice_of(form.line)) && utf8_valid(slice_of(form.label)) && !text_has_control(slice_of(form.label)));
+    if (found.given & 32) MUST(form.line[0] != '\0' || (form.rate >= 1 && form.rate <= 1000)); /* one of the two */
 
     char text[2048];
     size_t len = form_write(&form, &found, text, sizeof(text));
-    MUST(json_read((struct slice){ text, len }, fields, 5, &again, &found_again));
+    MUST(json_read((struct slice){ text, len }, fields, FIELDS, &again, &found_again));
     form_same(&form, &found, &again, &found_again);
     return 0;
 }
