@@ -173,16 +173,18 @@ static void guard_stop(struct app *app)
 
 static void lines_declare_all(struct app *app)
 {
+    struct line_declared declared[LINES_DECLARED_MAX];
     for (int64_t i = 0; i < app->config.lines_count; i++) {
         const struct config_line *line = &app->config.lines[i];
-        const struct line_terms terms = { (uint32_t)line->rate, (uint32_t)line->size, (uint32_t)line->timeout_ms };
-        lines_declare(app->lines, slice_of(line->name), &terms);
+        memcpy(declared[i].name, line->name, sizeof declared[i].name);
+        declared[i].terms = (struct line_terms){ (uint32_t)line->rate, (uint32_t)line->size, (uint32_t)line->timeout_ms };
     }
+    lines_declare(app->lines, declared, (uint32_t)app->config.lines_count);
 }
 
 static enum fault lines_begin(struct app *app)
 {
-    const struct lines_options options = { .waiters_max = (uint32_t)app->config.connections_max };
+    const struct lines_options options = { .waiters_max = (uint32_t)app->config.connections_max, .heartbeat_ms = 15000 };
     enum fault fault = lines_open(&app->lines, &options);
     if (fault != FAULT_NONE) return fault;
     lines_declare_all(app);

@@ -93,6 +93,8 @@ enum verdict grab_decide(const struct engine *engine, const struct grab *grab, s
     if (answer->verdict == VERDICT_WON) {
         grab_win(engine, grab, sale, out, &answer->order);
         answer->available -= grab->units;
+        uint32_t grabs = named == 0 ? 0 : holding_at(&engine->holdings, named)->grabs;
+        answer->grabs_left = sale->terms.grabs_per_buyer_max - grabs - 1;
     }
     return answer->verdict;
 }

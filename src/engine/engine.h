@@ -54,7 +54,8 @@ struct grab {
 /* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (the buyer's newest counting order). */
 struct grab_answer {
     enum verdict verdict;
-    uint32_t available; /* after the decision */
+    uint32_t available;  /* after the decision */
+    uint32_t grabs_left; /* for WON: how often the buyer may win again in the sale */
     struct order order;
 };
 

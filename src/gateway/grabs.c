@@ -6,6 +6,8 @@
 #include "gateway/request.h"
 #include "gateway/resources.h"
 
+#include <assert.h>
+
 static void grab_won(struct request *request, const struct order *order)
 {
     struct json_out out;
@@ -75,11 +77,22 @@ static void line_tell_sold_out(struct request *request)
         line_sold_out(rooms->lines, request->id);
 }
 
+/* Who was let in tells those who wait with the same key, and who has won all he may leaves no slot to wait for. */
+static void line_tell_answer(struct request *request, const struct gate_ticket *ticket)
+{
+    struct lines *lines = request_rooms(request)->lines;
+    enum verdict verdict = ticket->verdict;
+    if (request->let_in) line_settle(lines, &request->waiter);
+    request->let_in = false;
+    if (verdict == VERDICT_WON && ticket->grab.grabs_left == 0) line_served(lines, request->id, request->who.name);
+    if (verdict == VERDICT_WON || verdict == VERDICT_SOLD_OUT) line_tell_sold_out(request);
+}
+
 static void grab_done(struct gate_ticket *ticket)
 {
     struct request *request = REQUEST_OF(ticket, ticket);
     enum verdict verdict = ticket->verdict;
-    if (request->lined && (verdict == VERDICT_WON || verdict == VERDICT_SOLD_OUT)) line_tell_sold_out(request);
+    if (request->lined) line_tell_answer(request, ticket);
     bool past = verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id);
     if (past) verdict = VERDICT_CLOSED;
     if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, verdict);
@@ -164,27 +177,60 @@ static void grab_go(struct request *request, bool turned_away)
     gate_grab(request->reactor->lane, &grab, &request->ticket);
 }
 
-/* The line has spoken. A sale that was closed or paused meanwhile says so itself. */
+/* By the line, without the gate. */
+static void grab_refuse(struct request *request, enum verdict verdict, const char *detail)
+{
+    if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
+    metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
+    reply_verdict_detail(request, verdict, detail);
+}
+
+static void grab_blocked(struct request *request)
+{
+    struct rooms *rooms = request_rooms(request);
+    if (request->let_in) line_settle(rooms->lines, &request->waiter);
+    if (request->entered) admission_settle(rooms->admissions, request->id, VERDICT_BUSY);
+    reply_problem(request, PROBLEM_BLOCKED, NULL);
+}
+
+/* The line has spoken. What became of the sale, or of the same grab asked before, the gate knows. */
 static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
 {
     struct request *request = REQUEST_OF(waiter, waiter);
     request->parked = false;
+    request->let_in = outcome == LINE_ADMITTED;
     request->visit.entered_ns = mono_ns(); /* what was waited on purpose is not slowness */
     if (guard_is_blocked(&request->visit)) {
-        if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
-        reply_problem(request, PROBLEM_BLOCKED, NULL);
+        grab_blocked(request);
         return;
     }
-    if (outcome == LINE_ADMITTED || outcome == LINE_CLOSED) {
-        grab_go(request, outcome == LINE_CLOSED);
+    switch (outcome) {
+    case LINE_ADMITTED:
+        grab_go(request, false);
         return;
+    case LINE_CLOSED:
+    case LINE_SERVED:
+    case LINE_REPEATED:
+        grab_go(request, true);
+        return;
+    case LINE_TIMED_OUT:
+        grab_refuse(request, VERDICT_LINE_TIMEOUT, NULL);
+        return;
+    case LINE_SOLD_OUT:
+        grab_refuse(request, VERDICT_SOLD_OUT, NULL);
+        return;
+    case LINE_FULL:
+        grab_refuse(request, VERDICT_BUSY, LINE_FULL_DETAIL);
+        return;
+    case LINE_TWICE:
+        grab_refuse(request, VERDICT_BUSY, LINE_TWICE_DETAIL);
+        return;
+    case LINE_WAITING:
+    case LINE_LEFT:
+    case LINE_OUTCOMES:
+        break;
     }
-    if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
-    reply_problem(request,
-                  outcome == LINE_TIMED_OUT  ? PROBLEM_LINE_TIMEOUT
-                  : outcome == LINE_SOLD_OUT ? PROBLEM_SOLD_OUT
-                                             : PROBLEM_BUSY,
-                  NULL);
+    assert(!"the line tells an outcome");
 }
 
 static void grab_park(struct request *request)
@@ -194,14 +240,24 @@ static void grab_park(struct request *request)
     struct line_terms terms;
     bool here = !request->connection->ended && request->connection->state != CONNECTION_CLOSING &&
                 !request->connection->closed;
-    if (!here || !gate_sale(rooms->gate, request->id, &sale) || !sale_line(rooms, &sale, &terms)) {
-        grab_go(request,
-                true); /* nobody is there to wait, it closed in this moment, or its line is no longer declared: BUSY */
+    if (!here || !gate_sale(rooms->gate, request->id, &sale)) {
+        grab_go(request, true); /* nobody is there to wait, or it closed in this moment */
+        return;
+    }
+    if (!sale_line(rooms, &sale, &terms)) {
+        grab_refuse(request, VERDICT_BUSY, NULL); /* it is no longer declared */
         return;
     }
     request->waiter.go = grab_called;
     request->waiter.mailbox = request->reactor->line_mailbox;
-    enum line_outcome outcome = line_enter(rooms->lines, &request->waiter, request->id, &terms, mono_ns());
+    const struct line_ask ask = {
+        .sale_id = request->id,
+        .buyer = request->who.name,
+        .grabs_max = sale.terms.grabs_per_buyer_max,
+        .key = slice_of(request->key),
+        .units = request->units,
+    };
+    enum line_outcome outcome = line_enter(rooms->lines, &request->waiter, &ask, &terms, mono_ns());
     request->parked = outcome == LINE_WAITING;
     if (!request->parked) grab_called(&request->waiter, outcome);
 }
@@ -244,6 +300,7 @@ void grab_post(struct request *request)
     memcpy(request->key, key.data, key.len);
     request->key[key.len] = '\0';
     request->lined = notice.admission == ADMISSION_LINE;
+    request->let_in = false;
     bool waits = request->lined && !grab.token_brought && !grab.turned_away;
     if (waits) grab.turned_away = true; /* for the probe: what is no win is told at once */
     request->ticket.done = waits ? grab_probed : grab_done;

@@ -43,6 +43,8 @@ static const char *label_word(enum metric metric, uint32_t value)
 {
     static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
     if (metric == METRIC_GUARD_REFUSED) return guard_check_name(value);
+    if (metric == METRIC_LINE_OUTCOMES)
+        return value != LINE_WAITING && value < LINE_OUTCOMES ? line_outcome_word((enum line_outcome)value) : NULL;
     if (metric == METRIC_GRABS) return value < VERDICT_COUNT ? verdict_word((enum verdict)value) : NULL;
     return value < sizeof classes / sizeof *classes ? classes[value] : NULL;
 }
@@ -69,7 +71,7 @@ void metrics_get(struct request *request)
     struct clerk_status clerk;
     gate_status(rooms->gate, &gate);
     clerk_status(rooms->clerk, &clerk);
-    struct line_status lines;
+    struct lines_status lines;
     lines_status(rooms->lines, &lines);
     const struct gauge gauges[] = {
         { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
@@ -90,9 +92,9 @@ void metrics_get(struct request *request)
         { "stampede_breaker_register", "0 closed, 1 open, 2 half open.",
           breaker_state(&rooms->guard->breakers[RATE_REGISTER]) },
         { "stampede_breaker_write", "0 closed, 1 open, 2 half open.", breaker_state(&rooms->guard->breakers[RATE_WRITE]) },
-        { "stampede_line_waiting", "People in line.", lines.waiting },
-        { "stampede_line_admitted", "People let through by lines since the start.", lines.outcomes[LINE_ADMITTED] },
-        { "stampede_line_timed_out", "People who waited too long since the start.", lines.outcomes[LINE_TIMED_OUT] },
+        { "stampede_line_waiting", "People in line, parked or by a place.", lines.waiting },
+        { "stampede_line_parked", "Requests held by lines, also repeats that wait beside the first.", lines.parked },
+        { "stampede_line_places", "Places held, also those whose outcome can still be read.", lines.places },
         { "stampede_blocks", "Entries on the block list.", blocks_count(rooms->blocks) },
         { "stampede_journal_room", "1 while the journal has room and space.", gate.room },
     };

@@ -4,9 +4,12 @@
 #include "gateway/resources.h"
 #include "guard/places.h"
 
-static struct place_ask place_ask_of(const struct request *request, uint32_t available)
+static struct place_ask place_ask_of(const struct request *request, const struct sale *sale)
 {
-    return (struct place_ask){ .sale_id = request->id, .buyer = request->who.name, .available = available };
+    return (struct place_ask){ .sale_id = request->id,
+                               .buyer = request->who.name,
+                               .grabs_max = sale->terms.grabs_per_buyer_max,
+                               .available = sale->counts.available };
 }
 
 static void waiting_render(struct json_out *out, const struct place_view *view, uint32_t heartbeat_ms)
@@ -83,26 +86,8 @@ static void place_reply(struct request *request, int status, const struct place_
     place_end(request, &out, status);
 }
 
-/* Why nobody can stand in line for the sale now; PROBLEM_NONE where one can. */
-static enum problem sale_state_problem(enum sale_state state)
-{
-    switch (state) {
-    case SALE_UPCOMING:
-        return PROBLEM_NOT_OPEN;
-    case SALE_PAUSED:
-        return PROBLEM_PAUSED;
-    case SALE_SOLD_OUT:
-        return PROBLEM_SOLD_OUT;
-    case SALE_CLOSED:
-        return PROBLEM_CLOSED;
-    case SALE_RUNNING:
-        break;
-    }
-    return PROBLEM_NONE;
-}
-
 /* False: has replied. */
-static bool line_sale(struct request *request, struct sale *sale)
+static bool sale_found(struct request *request, struct sale *sale)
 {
     struct gate *gate = request_rooms(request)->gate;
     if (gate_sale(gate, request->id, sale)) return true;
@@ -110,19 +95,27 @@ static bool line_sale(struct request *request, struct sale *sale)
     return false;
 }
 
-void line_post(struct request *request)
+/* Who could win now, were it his turn, gets his place. */
+static void place_probed(struct gate_ticket *ticket)
 {
+    struct request *request = REQUEST_OF(ticket, ticket);
     struct rooms *rooms = request_rooms(request);
     struct sale sale;
     struct line_terms terms;
-    if (!body_none(request) || !line_sale(request, &sale)) return;
-    enum problem problem = sale_state_problem(sale_state_at(&sale, gate_now_ms(rooms->gate)));
-    if (problem == PROBLEM_NONE && !sale_line(rooms, &sale, &terms)) problem = PROBLEM_NO_LINE;
-    if (problem != PROBLEM_NONE) {
-        reply_problem(request, problem, NULL);
+    if (ticket->verdict == VERDICT_ALREADY_WON) {
+        grab_already(request, &ticket->grab.order);
         return;
     }
-    struct place_ask ask = place_ask_of(request, sale.counts.available);
+    if (ticket->verdict != VERDICT_BUSY) {
+        reply_verdict(request, ticket->verdict);
+        return;
+    }
+    if (!sale_found(request, &sale)) return;
+    if (!sale_line(rooms, &sale, &terms)) {
+        reply_problem(request, PROBLEM_NO_LINE, NULL);
+        return;
+    }
+    struct place_ask ask = place_ask_of(request, &sale);
     struct place_view view;
     switch (place_take(rooms->lines, &ask, &terms, mono_ns(), &view)) {
     case LINE_WAITING:
@@ -132,18 +125,36 @@ void line_post(struct request *request)
     case LINE_CLOSED:
         reply_problem(request, PROBLEM_NOT_READY, NULL);
         break;
+    case LINE_TWICE:
+        reply_problem(request, PROBLEM_BUSY, LINE_TWICE_DETAIL);
+        break;
     default:
-        reply_problem(request, PROBLEM_BUSY, NULL);
+        reply_problem(request, PROBLEM_BUSY, LINE_FULL_DETAIL);
         break;
     }
+}
+
+/* The gate is asked as if for a grab of one unit that is turned away: what is no win is told at once, in the order of a
+ * grab, and nobody who has won all he may takes a slot from others. */
+void line_post(struct request *request)
+{
+    struct sale sale;
+    if (!body_none(request) || !sale_found(request, &sale)) return;
+    if (sale.terms.admission != ADMISSION_LINE) {
+        reply_problem(request, PROBLEM_NO_LINE, NULL);
+        return;
+    }
+    struct grab grab = { .sale_id = request->id, .buyer = request->who.name, .units = 1, .turned_away = true };
+    request->ticket.done = place_probed;
+    gate_grab(request->reactor->lane, &grab, &request->ticket);
 }
 
 void place_get(struct request *request)
 {
     struct sale sale;
     struct place_view view;
-    if (!line_sale(request, &sale)) return;
-    struct place_ask ask = place_ask_of(request, sale.counts.available);
+    if (!sale_found(request, &sale)) return;
+    struct place_ask ask = place_ask_of(request, &sale);
     if (place_look(request_rooms(request)->lines, request->ids[1], &ask, mono_ns(), &view)) {
         place_reply(request, 200, &view);
     } else {
@@ -154,7 +165,7 @@ void place_get(struct request *request)
 void place_delete(struct request *request)
 {
     if (!body_none(request)) return;
-    struct place_ask ask = place_ask_of(request, 0);
+    const struct place_ask ask = { .sale_id = request->id, .buyer = request->who.name };
     if (place_leave(request_rooms(request)->lines, request->ids[1], &ask)) {
         reply_raw(request, &(struct http_head){ .status = 204 }, (struct slice){ "", 0 });
     } else {

@@ -146,13 +146,19 @@ static const enum problem verdict_problems[VERDICT_COUNT] = {
     [VERDICT_NOT_AVAILABLE] = PROBLEM_NOT_AVAILABLE,
     [VERDICT_BAD_INPUT] = PROBLEM_BAD_INPUT,
     [VERDICT_BUSY] = PROBLEM_BUSY,
+    [VERDICT_LINE_TIMEOUT] = PROBLEM_LINE_TIMEOUT,
     [VERDICT_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
 };
 
-void reply_verdict(struct request *request, enum verdict verdict)
+void reply_verdict_detail(struct request *request, enum verdict verdict, const char *detail)
 {
     assert(verdict_problems[verdict] != PROBLEM_NONE);
-    reply_problem(request, verdict_problems[verdict], NULL);
+    reply_problem(request, verdict_problems[verdict], detail);
+}
+
+void reply_verdict(struct request *request, enum verdict verdict)
+{
+    reply_verdict_detail(request, verdict, NULL);
 }
 
 void reply_refusal(struct reactor *reactor, enum problem problem)

@@ -29,6 +29,7 @@ struct request {
     struct line_waiter waiter;
     bool parked;                      /* in line: the connection waits, no thread does */
     bool lined;                       /* the sale has a line */
+    bool let_in;                      /* by the line, which is to hear when there is an answer */
     char place[PLACE_TEXT_BYTES + 1]; /* whose token is being made */
 
     /* Of a grab, for what comes after the gate: asking the ledger, and taking it back from the count of those admitted. */
@@ -72,6 +73,7 @@ void reply_problem_begin(struct request *request, struct json_out *out, enum pro
 void reply_problem_send(struct request *request, enum problem problem, struct json_out *out);
 /* The problem of a verdict that is not a success. */
 void reply_verdict(struct request *request, enum verdict verdict);
+void reply_verdict_detail(struct request *request, enum verdict verdict, const char *detail); /* NULL as above */
 /* Anything else. extra: whole header lines. */
 void reply_raw(struct request *request, const struct http_head *head, struct slice body);
 /* A refusal before there is a request: written to reactor->out, the connection is to close. */

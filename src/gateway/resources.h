@@ -35,6 +35,10 @@ void place_get(struct request *request);
 void place_delete(struct request *request);
 /* The numbers of the sale's line, its own or those declared under the name it gives. False: it has none. */
 bool sale_line(struct rooms *rooms, const struct sale *sale, struct line_terms *out);
+/* Why the line has no room, beside what BUSY says anyway. */
+#define LINE_FULL_DETAIL "The line is full; try again after the seconds in Retry-After. Nothing was taken."
+#define LINE_TWICE_DETAIL                                                                                                   \
+    "You are in this line already, as often as one buyer may buy; wait for that answer. Nothing was taken by this request."
 void grab_already(struct request *request, const struct order *order); /* replies ALREADY_WON */
 /* tokens.c */
 void tokens_post(struct request *request);

@@ -94,7 +94,7 @@ enum fault server_start(struct server *server)
 /* Those parked on purpose are not under way. */
 static uint64_t requests_under_way(struct server *server)
 {
-    struct line_status lines;
+    struct lines_status lines;
     uint64_t requests = 0;
     lines_status(server->rooms.lines, &lines);
     for (uint32_t i = 0; i < server->reactor_count; i++) requests += atomic_load(&server->reactors[i]->requests);

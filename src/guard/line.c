@@ -1,12 +1,9 @@
 #include "guard/line.h"
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/random.h"
+#include "base/metrics.h"
 #include "guard/line_state.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void must(int failed)
@@ -41,6 +38,13 @@ static uint32_t cell_of(const struct lines *lines, const struct line *line)
     return (uint32_t)((size_t)((const uint8_t *)line - lines->cells.region.base) / lines->cells.cell_bytes);
 }
 
+const char *line_outcome_word(enum line_outcome outcome)
+{
+    static const char *const words[LINE_OUTCOMES] = { "waiting", "admitted", "timed_out", "sold_out", "full",
+                                                      "twice",   "closed",   "served",    "repeated", "left" };
+    return words[outcome];
+}
+
 /* Ids count up from 1, so their low bits are spread already. */
 static uint32_t sale_hash(uint64_t sale_id)
 {
@@ -52,6 +56,32 @@ struct line *line_find(const struct lines *lines, uint64_t sale_id)
     uint32_t cell = index_first(&lines->by_sale, sale_hash(sale_id));
     while (cell != 0 && line_at(lines, cell)->sale_id != sale_id) cell = index_next(&lines->by_sale, cell);
     return cell != 0 ? line_at(lines, cell) : NULL;
+}
+
+static struct party_tag tag_make(const struct lines *lines, const uint8_t *text, size_t len)
+{
+    uint64_t low = siphash(lines->keys[0], text, len), high = siphash(lines->keys[1], text, len);
+    return (struct party_tag){ { (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high } };
+}
+
+struct party_tag tag_of_buyer(const struct lines *lines, uint64_t sale_id, struct slice buyer)
+{
+    assert(buyer.len >= 1 && buyer.len <= BUYER_BYTES_MAX);
+    uint8_t text[sizeof sale_id + BUYER_BYTES_MAX];
+    memcpy(text, &sale_id, sizeof sale_id);
+    memcpy(text + sizeof sale_id, buyer.data, buyer.len);
+    return tag_make(lines, text, sizeof sale_id + buyer.len);
+}
+
+/* The buyer's tag stands for buyer and sale. */
+struct party_tag tag_of_grab(const struct lines *lines, const struct party_tag *buyer, const struct line_ask *ask)
+{
+    assert(ask->key.len >= 1 && ask->key.len <= IDEMPOTENCY_KEY_BYTES_MAX);
+    uint8_t text[sizeof *buyer + sizeof ask->units + IDEMPOTENCY_KEY_BYTES_MAX];
+    memcpy(text, buyer, sizeof *buyer);
+    memcpy(text + sizeof *buyer, &ask->units, sizeof ask->units);
+    memcpy(text + sizeof *buyer + sizeof ask->units, ask->key.data, ask->key.len);
+    return tag_make(lines, text, sizeof *buyer + sizeof ask->units + ask->key.len);
 }
 
 /* A line in which nobody waits and whose next slot is past is no different from a new one. 0 if there is none such. */
@@ -116,10 +146,9 @@ uint64_t entry_deadline_ns(const struct line *line, const struct line_entry *ent
     return entry->entered_ns + line->terms.timeout_ms * UINT64_C(1000000);
 }
 
-static enum line_outcome outcome_count(struct lines *lines, struct line *line, enum line_outcome outcome)
+enum line_outcome outcome_count(enum line_outcome outcome)
 {
-    lines->outcomes[outcome]++;
-    if (line != NULL) line->outcomes[outcome]++;
+    metrics_add_labelled(METRIC_LINE_OUTCOMES, outcome, 1);
     return outcome;
 }
 
@@ -135,9 +164,9 @@ enum line_outcome entry_put(struct lines *lines, struct line_entry *entry, uint6
 {
     struct line *line = line_find(lines, sale_id);
     entry->state = ENTRY_OUT;
-    if (lines->shut) return outcome_count(lines, line, LINE_CLOSED);
+    if (lines->shut) return outcome_count(LINE_CLOSED);
     if (line == NULL) line = line_make(lines, sale_id, terms, now_ns);
-    if (line == NULL) return outcome_count(lines, NULL, LINE_FULL);
+    if (line == NULL) return outcome_count(LINE_FULL);
     line_take_terms(line, terms);
 
     uint32_t waiting = queue_count(&line->queue);
@@ -145,11 +174,11 @@ enum line_outcome entry_put(struct lines *lines, struct line_entry *entry, uint6
         pace_forgive(&line->pace, now_ns, 0);
         if (pace_due_ns(&line->pace) <= now_ns) {
             pace_take(&line->pace);
-            return outcome_count(lines, line, LINE_ADMITTED);
+            return outcome_count(LINE_ADMITTED);
         }
     }
-    if (waiting >= terms->size) return outcome_count(lines, line, LINE_FULL);
-    if (!entry->is_place && lines->parked >= lines->options.waiters_max) return outcome_count(lines, line, LINE_FULL);
+    if (waiting >= terms->size) return outcome_count(LINE_FULL);
+    if (!entry->is_place && lines->parked >= lines->options.waiters_max) return outcome_count(LINE_FULL);
 
     /* Threads read the clock before they get the lock; the order of arrival is that of the lock. */
     uint64_t entered_ns = now_ns > line->entered_last_ns ? now_ns : line->entered_last_ns + 1;
@@ -160,7 +189,6 @@ enum line_outcome entry_put(struct lines *lines, struct line_entry *entry, uint6
     if (waiting == 0) busy_add(lines, line);
     lines->waiting++;
     lines->parked += !entry->is_place;
-    line->parked += !entry->is_place;
 
     uint64_t slot_ns = pace_due_ns(&line->pace), deadline_ns = entry_deadline_ns(line, entry);
     lines_due(lines, slot_ns < deadline_ns ? slot_ns : deadline_ns);
@@ -175,101 +203,9 @@ void entry_take(struct lines *lines, struct line_entry *entry, enum line_outcome
     if (queue_count(&line->queue) == 0) busy_remove(lines, line);
     lines->waiting--;
     lines->parked -= !entry->is_place;
-    line->parked -= !entry->is_place;
     entry->state = ENTRY_OUT;
     entry->outcome = (uint8_t)outcome;
-    outcome_count(lines, line, outcome);
-}
-
-static struct line_waiter *waiter_of(struct line_entry *entry)
-{
-    assert(!entry->is_place);
-    return (struct line_waiter *)(void *)((char *)entry - offsetof(struct line_waiter, entry));
-}
-
-static void mail_push(struct mail_list *list, struct line_waiter *waiter)
-{
-    waiter->mail_prev = list->last;
-    waiter->mail_next = NULL;
-    if (list->last != NULL) {
-        list->last->mail_next = waiter;
-    } else {
-        list->first = waiter;
-    }
-    list->last = waiter;
-}
-
-/* False if it is not in this list. */
-static bool mail_remove(struct mail_list *list, struct line_waiter *waiter)
-{
-    if (waiter->mail_prev == NULL && list->first != waiter) return false;
-    if (waiter->mail_next == NULL && list->last != waiter) return false;
-    if (waiter->mail_prev != NULL) {
-        waiter->mail_prev->mail_next = waiter->mail_next;
-    } else {
-        list->first = waiter->mail_next;
-    }
-    if (waiter->mail_next != NULL) {
-        waiter->mail_next->mail_prev = waiter->mail_prev;
-    } else {
-        list->last = waiter->mail_prev;
-    }
-    return true;
-}
-
-void entry_tell(struct lines *lines, struct line_entry *entry, enum line_outcome outcome, uint64_t now_ns)
-{
-    uint64_t deadline_ns = entry_deadline_ns(line_at(lines, entry->line), entry);
-    entry_take(lines, entry, outcome);
-    if (entry->is_place) {
-        place_told(lines->places, entry, outcome, now_ns);
-        return;
-    }
-    struct line_waiter *waiter = waiter_of(entry);
-    struct line_mailbox *mailbox = waiter->mailbox;
-    bool was_empty = mailbox->mail.first == NULL;
-    waiter->deadline_ns = deadline_ns;
-    entry->state = ENTRY_CALLED;
-    mail_push(&mailbox->mail, waiter);
-    if (was_empty) mailbox->wake(mailbox->arg);
-}
-
-enum line_outcome line_enter(struct lines *lines, struct line_waiter *waiter, uint64_t sale_id,
-                             const struct line_terms *terms, uint64_t now_ns)
-{
-    assert(waiter->go != NULL && waiter->mailbox != NULL && waiter->mailbox->lines == lines);
-    waiter->sale_id = sale_id;
-    waiter->entry.is_place = false;
-    lines_lock(lines);
-    enum line_outcome outcome = entry_put(lines, &waiter->entry, sale_id, terms, now_ns);
-    lines_unlock(lines);
-    return outcome;
-}
-
-/* The outcome of one who was called turns out to be another. His line may have gone to another sale by now. */
-static void outcome_recount(struct lines *lines, struct line_waiter *waiter, enum line_outcome outcome)
-{
-    struct line *line = line_at(lines, waiter->entry.line);
-    if (line->sale_id != waiter->sale_id) line = NULL;
-    lines->outcomes[waiter->entry.outcome]--;
-    if (line != NULL) line->outcomes[waiter->entry.outcome]--;
-    waiter->entry.outcome = (uint8_t)outcome_count(lines, line, outcome);
-}
-
-/* A waiter that was called lies in the mail, or in what is being delivered if a go() lets it leave; both are this
- * thread's to empty, so it cannot be delivered in the meantime. */
-void line_leave(struct lines *lines, struct line_waiter *waiter)
-{
-    lines_lock(lines);
-    if (waiter->entry.state == ENTRY_WAITING) {
-        entry_take(lines, &waiter->entry, LINE_LEFT);
-    } else if (waiter->entry.state == ENTRY_CALLED) {
-        bool found = mail_remove(&waiter->mailbox->mail, waiter) || mail_remove(&waiter->mailbox->taken, waiter);
-        assert(found);
-        waiter->entry.state = ENTRY_OUT;
-        outcome_recount(lines, waiter, LINE_LEFT);
-    }
-    lines_unlock(lines);
+    if (entry->is_place || outcome == LINE_LEFT) outcome_count(outcome);
 }
 
 static void line_tell_all(struct lines *lines, struct line *line, enum line_outcome outcome)
@@ -303,72 +239,14 @@ void lines_shut(struct lines *lines)
     lines_unlock(lines);
 }
 
-enum fault line_mailbox_open(struct line_mailbox **out, struct lines *lines, void (*wake)(void *arg), void *arg)
+void lines_declare(struct lines *lines, const struct line_declared *declared, uint32_t count)
 {
-    struct line_mailbox *mailbox = calloc(1, sizeof *mailbox);
-    *out = mailbox;
-    if (mailbox == NULL) {
-        log_error("line", "no memory for a mailbox");
-        return FAULT_MEMORY;
-    }
-    *mailbox = (struct line_mailbox){ .lines = lines, .wake = wake, .arg = arg };
+    assert(count <= LINES_DECLARED_MAX);
+    for (uint32_t i = 0; i < count; i++) assert(line_terms_valid(&declared[i].terms));
     lines_lock(lines);
-    lines->mailboxes++;
+    memcpy(lines->declared, declared, count * sizeof *declared);
+    lines->declared_count = count;
     lines_unlock(lines);
-    return FAULT_NONE;
-}
-
-void line_mailbox_close(struct line_mailbox *mailbox)
-{
-    if (mailbox == NULL) return;
-    lines_lock(mailbox->lines);
-    assert(mailbox->mail.first == NULL && mailbox->taken.first == NULL);
-    mailbox->lines->mailboxes--;
-    lines_unlock(mailbox->lines);
-    free(mailbox);
-}
-
-/* A reactor that was held up must not let one take stock who has been promised an answer before. */
-static void mail_settle(struct line_mailbox *mailbox, uint64_t now_ns)
-{
-    for (struct line_waiter *waiter = mailbox->taken.first; waiter != NULL; waiter = waiter->mail_next) {
-        if (waiter->entry.outcome == LINE_ADMITTED && now_ns >= waiter->deadline_ns)
-            outcome_recount(mailbox->lines, waiter, LINE_TIMED_OUT);
-    }
-}
-
-void line_mailbox_deliver(struct line_mailbox *mailbox, uint64_t now_ns)
-{
-    struct mail_list *taken = &mailbox->taken;
-    assert(taken->first == NULL); /* a go() does not deliver */
-    lines_lock(mailbox->lines);
-    *taken = mailbox->mail;
-    mailbox->mail = (struct mail_list){ 0 };
-    mail_settle(mailbox, now_ns);
-    lines_unlock(mailbox->lines);
-
-    for (struct line_waiter *waiter = taken->first; waiter != NULL; waiter = taken->first) {
-        mail_remove(taken, waiter);
-        waiter->entry.state = ENTRY_OUT;
-        waiter->go(waiter, (enum line_outcome)waiter->entry.outcome);
-    }
-}
-
-bool lines_declare(struct lines *lines, struct slice name, const struct line_terms *terms)
-{
-    assert(name.len >= 1 && name.len <= LINE_NAME_BYTES_MAX && line_terms_valid(terms));
-    lines_lock(lines);
-    uint32_t at = 0;
-    while (at < lines->declared_count && !slice_equal(slice_of(lines->declared[at].name), name)) at++;
-    bool fits = at < LINES_DECLARED_MAX;
-    if (fits) {
-        memcpy(lines->declared[at].name, name.data, name.len);
-        lines->declared[at].name[name.len] = '\0';
-        lines->declared[at].terms = *terms;
-        if (at == lines->declared_count) lines->declared_count++;
-    }
-    lines_unlock(lines);
-    return fits;
 }
 
 bool lines_declared(struct lines *lines, struct slice name, struct line_terms *out)
@@ -383,39 +261,11 @@ bool lines_declared(struct lines *lines, struct slice name, struct line_terms *o
     return found;
 }
 
-static void status_fill(const struct line *line, struct line_status *out)
-{
-    *out = (struct line_status){
-        .sale_id = line->sale_id,
-        .terms = line->terms,
-        .waiting = queue_count(&line->queue),
-        .parked = line->parked,
-    };
-    memcpy(out->outcomes, line->outcomes, sizeof out->outcomes);
-}
-
-bool line_status(struct lines *lines, uint64_t sale_id, struct line_status *out)
+void lines_status(struct lines *lines, struct lines_status *out)
 {
     lines_lock(lines);
-    const struct line *line = line_find(lines, sale_id);
-    if (line != NULL) status_fill(line, out);
+    *out = (struct lines_status){ .waiting = lines->waiting,
+                                  .parked = lines->parked,
+                                  .places = places_count(lines->places) };
     lines_unlock(lines);
-    return line != NULL;
-}
-
-void lines_status(struct lines *lines, struct line_status *out)
-{
-    lines_lock(lines);
-    *out = (struct line_status){ .waiting = lines->waiting, .parked = lines->parked };
-    memcpy(out->outcomes, lines->outcomes, sizeof out->outcomes);
-    lines_unlock(lines);
-}
-
-uint32_t lines_list(struct lines *lines, struct line_status *out, uint32_t max)
-{
-    lines_lock(lines);
-    uint32_t count = lines->cells.fresh < max ? lines->cells.fresh : max;
-    for (uint32_t i = 0; i < count; i++) status_fill(line_at(lines, i + 1), &out[i]);
-    lines_unlock(lines);
-    return count;
 }

@@ -15,7 +15,6 @@
 #define BUDGET 256
 /* However high the rate, the thread wakes a thousand times a second at most, and then lets several through. */
 #define STEP_NS UINT64_C(1000000)
-#define HEARTBEAT_MS_DEFAULT 15000
 
 static void must(int failed)
 {
@@ -131,7 +130,8 @@ static void sync_init(struct lines *lines)
 
 enum fault lines_open(struct lines **out, const struct lines_options *options)
 {
-    assert(options->waiters_max > 0 && options->places_max <= LINE_PLACES_MAX && options->heartbeat_ms < INT32_MAX);
+    assert(options->waiters_max > 0 && options->places_max <= LINE_PLACES_MAX);
+    assert(options->heartbeat_ms > 0 && options->heartbeat_ms < INT32_MAX);
     *out = NULL;
     struct lines *lines = calloc(1, sizeof *lines);
     if (lines == NULL) {
@@ -140,14 +140,17 @@ enum fault lines_open(struct lines **out, const struct lines_options *options)
     }
     lines->options = *options;
     if (options->places_max == 0) lines->options.places_max = LINE_PLACES_MAX;
-    if (options->heartbeat_ms == 0) lines->options.heartbeat_ms = HEARTBEAT_MS_DEFAULT;
     lines->due_ns = NEVER;
     random_bytes(&lines->lot, sizeof lines->lot);
+    random_bytes(lines->keys, sizeof lines->keys);
     lines->lot |= 1; /* and odd it stays: never 0 */
     sync_init(lines);
     enum fault fault = pool_open(&lines->cells, sizeof(struct line), LINES_MAX);
     if (fault == FAULT_NONE)
         fault = index_open(&lines->by_sale, &lines->cells, offsetof(struct line, hash), offsetof(struct line, link));
+    const uint32_t buyer_at = offsetof(struct line_waiter, of_buyer), grab_at = offsetof(struct line_waiter, of_grab);
+    if (fault == FAULT_NONE) fault = parties_open(&lines->buyers, buyer_at, options->waiters_max);
+    if (fault == FAULT_NONE) fault = parties_open(&lines->grabs, grab_at, options->waiters_max);
     if (fault == FAULT_NONE) fault = places_open(&lines->places, lines);
     if (fault != FAULT_NONE) {
         lines_close(lines);
@@ -184,6 +187,8 @@ void lines_close(struct lines *lines)
     lines_unlock(lines);
     if (lines->pacer_runs) must(pthread_join(lines->pacer, NULL));
     places_close(lines->places);
+    parties_close(&lines->grabs);
+    parties_close(&lines->buyers);
     if (lines->by_sale.cells != NULL) index_close(&lines->by_sale);
     pool_close(&lines->cells);
     must(pthread_cond_destroy(&lines->sooner));

@@ -10,15 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_BYTES 16
-#define TAG_WORDS 3
-
-/* Names of buyers are not kept: 96 bits of a keyed hash of sale and buyer stand for both. By chance two of a million places
- * share them once in 10^17 times, and nobody can work towards it without the keys. */
 struct place {
     struct line_entry entry;
     uint32_t id[PLACE_ID_BYTES / 4]; /* random, so its first word is its hash */
-    uint32_t tag[TAG_WORDS];
+    struct party_tag tag;            /* of its buyer in its sale; the first word is its hash */
     uint32_t id_link, tag_link;
     uint32_t beat_prev, beat_next; /* in order of their last heartbeat */
     uint32_t beat_ms;              /* of the monotonic clock; wraps after 49 days, differences do not mind */
@@ -30,11 +25,6 @@ struct places {
     struct pool cells;
     struct index by_id, by_tag;
     uint32_t beat_first, beat_last; /* the oldest heartbeat, the newest */
-    uint8_t keys[3][KEY_BYTES];     /* two for tags, one for nonces */
-};
-
-struct tag {
-    uint32_t words[TAG_WORDS];
 };
 
 const char *place_state_word(enum place_state state)
@@ -69,7 +59,6 @@ enum fault places_open(struct places **out, struct lines *lines)
         return FAULT_MEMORY;
     }
     places->lines = lines;
-    random_bytes(places->keys, sizeof places->keys);
     const size_t id_at = offsetof(struct place, id), tag_at = offsetof(struct place, tag);
     enum fault fault = pool_open(&places->cells, sizeof(struct place), lines->options.places_max);
     if (fault == FAULT_NONE)
@@ -88,39 +77,27 @@ void places_close(struct places *places)
     free(places);
 }
 
-static struct tag tag_of(const struct places *places, const struct place_ask *ask)
-{
-    assert(ask->buyer.len >= 1 && ask->buyer.len <= BUYER_BYTES_MAX);
-    uint8_t text[sizeof ask->sale_id + BUYER_BYTES_MAX];
-    memcpy(text, &ask->sale_id, sizeof ask->sale_id);
-    memcpy(text + sizeof ask->sale_id, ask->buyer.data, ask->buyer.len);
-    size_t len = sizeof ask->sale_id + ask->buyer.len;
-    uint64_t low = siphash(places->keys[0], text, len), high = siphash(places->keys[1], text, len);
-    return (struct tag){ { (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high } };
-}
-
 /* Takes the same time wherever they differ. */
-static bool words_equal(const uint32_t *a, const uint32_t *b, size_t count)
+static bool id_equal(const uint32_t *a, const uint32_t *b)
 {
     uint32_t difference = 0;
-    for (size_t i = 0; i < count; i++) difference |= a[i] ^ b[i];
+    for (size_t i = 0; i < PLACE_ID_BYTES / 4; i++) difference |= a[i] ^ b[i];
     return difference == 0;
 }
 
-static struct place *place_by_tag(const struct places *places, const struct tag *tag)
+static struct place *place_by_tag(const struct places *places, const struct party_tag *tag)
 {
     uint32_t cell = index_first(&places->by_tag, tag->words[0]);
-    while (cell != 0 && !words_equal(place_at(places, cell)->tag, tag->words, TAG_WORDS))
-        cell = index_next(&places->by_tag, cell);
+    while (cell != 0 && !tag_equal(&place_at(places, cell)->tag, tag)) cell = index_next(&places->by_tag, cell);
     return cell != 0 ? place_at(places, cell) : NULL;
 }
 
-static struct place *place_by_id(const struct places *places, const uint32_t *id, const struct tag *tag)
+static struct place *place_by_id(const struct places *places, const uint32_t *id, const struct party_tag *tag)
 {
     uint32_t cell = index_first(&places->by_id, id[0]);
     for (; cell != 0; cell = index_next(&places->by_id, cell)) {
         struct place *place = place_at(places, cell);
-        if (words_equal(place->id, id, PLACE_ID_BYTES / 4) & words_equal(place->tag, tag->words, TAG_WORDS)) return place;
+        if (id_equal(place->id, id) & tag_equal(&place->tag, tag)) return place;
     }
     return NULL;
 }
@@ -182,11 +159,20 @@ static void place_release(struct places *places, struct place *place)
 }
 
 /* The outcome is news: it stays to be read for a whole heartbeat. */
-void place_told(struct places *places, struct line_entry *entry, enum line_outcome outcome, uint64_t now_ns)
+void place_told(struct places *places, struct line_entry *entry, uint64_t now_ns)
 {
-    struct place *place = place_of(entry);
-    if (outcome == LINE_ADMITTED) entry->entered_ns = now_ns;
-    place_beat(places, place, now_ns);
+    place_beat(places, place_of(entry), now_ns);
+}
+
+bool place_waits(const struct places *places, const struct party_tag *buyer)
+{
+    const struct place *place = place_by_tag(places, buyer);
+    return place != NULL && place->entry.state == ENTRY_WAITING;
+}
+
+void place_give_up(struct places *places, const struct party_tag *buyer)
+{
+    if (place_waits(places, buyer)) place_release(places, place_by_tag(places, buyer));
 }
 
 bool places_sweep(struct places *places, uint64_t now_ns, uint32_t *budget, uint64_t *due_ns)
@@ -220,6 +206,9 @@ static enum place_state state_of(const struct place *place)
         return PLACE_CLOSED;
     case LINE_WAITING:
     case LINE_FULL:
+    case LINE_TWICE:
+    case LINE_SERVED:
+    case LINE_REPEATED:
     case LINE_LEFT:
     case LINE_OUTCOMES:
         break;
@@ -239,10 +228,6 @@ static void view_fill(const struct places *places, const struct place *place, ui
         out->position = out->ahead + 1;
         out->wait_ms = pace_wait_ms(&line->pace, out->ahead, now_ns);
         out->hopeless = out->ahead > available;
-    }
-    if (out->state == PLACE_ADMITTED) {
-        out->nonce = siphash(places->keys[2], place->id, PLACE_ID_BYTES) | 1; /* 0 means no token */
-        out->admitted_ns = place->entry.entered_ns;
     }
 }
 
@@ -265,8 +250,7 @@ static struct place *place_make(struct places *places, const struct place_ask *a
 {
     uint32_t cell = pool_acquire(&places->cells);
     if (cell == 0) {
-        places->lines->outcomes[LINE_FULL]++;
-        *outcome = LINE_FULL;
+        *outcome = outcome_count(LINE_FULL);
         return NULL;
     }
     struct place *place = place_at(places, cell);
@@ -276,7 +260,6 @@ static struct place *place_make(struct places *places, const struct place_ask *a
         pool_release(&places->cells, cell);
         return NULL;
     }
-    if (*outcome == LINE_ADMITTED) place->entry.entered_ns = now_ns;
     place->entry.outcome = (uint8_t)*outcome;
     return place;
 }
@@ -285,7 +268,7 @@ enum line_outcome place_take(struct lines *lines, const struct place_ask *ask, c
                              uint64_t now_ns, struct place_view *out)
 {
     struct places *places = lines->places;
-    struct tag tag = tag_of(places, ask);
+    struct party_tag tag = tag_of_buyer(lines, ask->sale_id, ask->buyer);
     uint32_t id[PLACE_ID_BYTES / 4];
     random_bytes(id, sizeof id); /* before the lock, for it asks the kernel */
 
@@ -298,11 +281,13 @@ enum line_outcome place_take(struct lines *lines, const struct place_ask *ask, c
         place_release(places, place);
         place = NULL;
     }
-    if (place == NULL) {
+    if (place == NULL && party_count(&lines->buyers, &tag) >= ask->grabs_max) {
+        outcome = outcome_count(LINE_TWICE);
+    } else if (place == NULL) {
         place = place_make(places, ask, terms, now_ns, &outcome);
         if (place != NULL) {
             memcpy(place->id, id, sizeof id);
-            memcpy(place->tag, tag.words, sizeof tag.words);
+            place->tag = tag;
             index_put(&places->by_id, cell_of(places, place));
             index_put(&places->by_tag, cell_of(places, place));
             beat_link(places, place, now_ns);
@@ -318,7 +303,7 @@ enum line_outcome place_take(struct lines *lines, const struct place_ask *ask, c
 }
 
 /* With the lock held; NULL as place_look() says. */
-static struct place *place_find(struct places *places, struct slice text, const struct tag *tag)
+static struct place *place_find(struct places *places, struct slice text, const struct party_tag *tag)
 {
     uint32_t id[PLACE_ID_BYTES / 4];
     if (text.len != PLACE_TEXT_BYTES || !hex_decode((uint8_t *)id, text)) return NULL;
@@ -328,7 +313,7 @@ static struct place *place_find(struct places *places, struct slice text, const 
 bool place_look(struct lines *lines, struct slice id, const struct place_ask *ask, uint64_t now_ns, struct place_view *out)
 {
     struct places *places = lines->places;
-    struct tag tag = tag_of(places, ask);
+    struct party_tag tag = tag_of_buyer(lines, ask->sale_id, ask->buyer);
     lines_lock(lines);
     struct place *place = place_find(places, id, &tag);
     if (place != NULL && place_ended(places, place, now_ns)) place = NULL;
@@ -343,7 +328,7 @@ bool place_look(struct lines *lines, struct slice id, const struct place_ask *as
 bool place_leave(struct lines *lines, struct slice id, const struct place_ask *ask)
 {
     struct places *places = lines->places;
-    struct tag tag = tag_of(places, ask);
+    struct party_tag tag = tag_of_buyer(lines, ask->sale_id, ask->buyer);
     lines_lock(lines);
     struct place *place = place_find(places, id, &tag);
     if (place != NULL) place_release(places, place);
@@ -351,12 +336,9 @@ bool place_leave(struct lines *lines, struct slice id, const struct place_ask *a
     return place != NULL;
 }
 
-uint32_t places_held(struct lines *lines)
+uint32_t places_count(const struct places *places)
 {
-    lines_lock(lines);
-    uint32_t held = lines->places->cells.used;
-    lines_unlock(lines);
-    return held;
+    return places->cells.used;
 }
 
 uint32_t places_heartbeat_ms(const struct lines *lines)

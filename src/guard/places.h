@@ -21,6 +21,7 @@ const char *place_state_word(enum place_state state); /* "waiting", "admitted", 
 struct place_ask {
     uint64_t sale_id;
     struct slice buyer;
+    uint32_t grabs_max; /* how often one buyer may win in the sale; for place_take() */
     uint32_t available; /* stock of the sale, for telling who waits in vain */
 };
 
@@ -32,15 +33,11 @@ struct place_view {
     uint32_t ahead;
     uint64_t wait_ms; /* at the line's rate, if all ahead stay */
     bool hopeless;    /* more are ahead than units are available */
-    /* When admitted. The nonce is the same however often it is looked at, so that one place is never worth two tokens;
-     * admitted_ns is when it was let in. */
-    uint64_t nonce;
-    uint64_t admitted_ns;
 };
 
 /* The buyer's place in the line of the sale: the one he has, or else a new one at its end. One with an outcome other than
  * admitted is replaced. LINE_WAITING and LINE_ADMITTED have filled *out; LINE_FULL (also when there is no room for another
- * place) and LINE_CLOSED have not. */
+ * place), LINE_TWICE (his parked requests wait for as many slots as he may win) and LINE_CLOSED have not. */
 enum line_outcome place_take(struct lines *lines, const struct place_ask *ask, const struct line_terms *terms,
                              uint64_t now_ns, struct place_view *out);
 /* False: there is no such place, any more or at all, or it is not this buyer's in this sale. */
@@ -48,7 +45,6 @@ bool place_look(struct lines *lines, struct slice id, const struct place_ask *as
 /* The buyer goes away, or has got what he came for. False as above. */
 bool place_leave(struct lines *lines, struct slice id, const struct place_ask *ask);
 
-uint32_t places_held(struct lines *lines); /* in any state */
 uint32_t places_heartbeat_ms(const struct lines *lines);
 
 #endif

@@ -97,6 +97,25 @@ void queue_remove(struct queue *queue, struct queue_node *node)
     node->up = node->left = node->right = NULL;
 }
 
+void queue_replace(struct queue *queue, struct queue_node *old, struct queue_node *fresh)
+{
+    *fresh = *old;
+    if (queue->first == old) queue->first = fresh;
+    if (queue->last == old) queue->last = fresh;
+    if (old->left != NULL) old->left->up = fresh;
+    if (old->right != NULL) old->right->up = fresh;
+    if (old->up == NULL) {
+        assert(queue->root == old);
+        queue->root = fresh;
+    } else if (old->up->left == old) {
+        old->up->left = fresh;
+    } else {
+        assert(old->up->right == old);
+        old->up->right = fresh;
+    }
+    old->up = old->left = old->right = NULL;
+}
+
 uint32_t queue_ahead(const struct queue_node *node)
 {
     uint32_t ahead = count_of(node->left);

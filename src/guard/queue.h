@@ -22,7 +22,9 @@ struct queue {
 
 void queue_append(struct queue *queue, struct queue_node *node);
 void queue_remove(struct queue *queue, struct queue_node *node); /* which is in it */
-uint32_t queue_ahead(const struct queue_node *node);             /* how many came before and are still there */
+/* The new node, which is in no queue, stands where the old one stood, and that one is out. */
+void queue_replace(struct queue *queue, struct queue_node *old, struct queue_node *fresh);
+uint32_t queue_ahead(const struct queue_node *node); /* how many came before and are still there */
 
 static inline uint32_t queue_count(const struct queue *queue)
 {

@@ -15,9 +15,12 @@ def server(own_server):
     return own_server("--config", "/dev/null")
 
 
-def park(server, sale, token, key=None):
+SLOW = {"rate_per_s": 1, "size": 100, "timeout_ms": 60000}
+
+
+def park(server, sale, token, key=None, body=None):
     sock = server.raw(60)
-    sock.sendall(request_bytes("POST", f"/v1/sales/{sale}/grabs", None, token, key=key))
+    sock.sendall(request_bytes("POST", f"/v1/sales/{sale}/grabs", body, token, key=key))
     return sock
 
 
@@ -33,9 +36,33 @@ def hear(sock, seconds=30):
         data += piece
 
 
-def waiting(shop):
+def metric(shop, name, type_wanted=None):
+    """The number of a metric, 0 where it has none yet; name with its label, if it has one."""
     text = shop.client.get("/metrics").body.decode()
-    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("stampede_line_waiting ")))
+    if type_wanted is not None:
+        assert f"# TYPE {name.split('{')[0]} {type_wanted}" in text
+    return int(next((line.split()[1] for line in text.splitlines() if line.startswith(name + " ")), 0))
+
+
+def waiting(shop):
+    return metric(shop, "stampede_line_waiting", "gauge")
+
+
+def parked(shop):
+    return metric(shop, "stampede_line_parked", "gauge")
+
+
+def outcomes(shop, outcome):
+    return metric(shop, f'stampede_line_outcomes_total{{outcome="{outcome}"}}', "counter")
+
+
+def grabs(shop, verdict):
+    return metric(shop, f'stampede_grabs_total{{verdict="{verdict}"}}', "counter")
+
+
+def taken(shop, server, sale):
+    """Uses up the slot that is free at once, so that whoever comes next waits."""
+    assert hear(park(server, sale, shop.buyer("opener"))).status == 201
 
 
 def test_those_in_line_are_let_through_in_order_and_none_early(own_server):
@@ -188,6 +215,7 @@ def test_who_left_with_much_said_takes_nothing(server):
     shop = Shop(server)
     sale = shop.sale(stock=10, admission="line", line={"rate_per_s": 2, "size": 100, "timeout_ms": 60000})["id"]
     first = [park(server, sale, shop.buyer(f"first-{i}")) for i in range(3)]
+    eventually(lambda: waiting(shop) + grabs(shop, "WON") >= 3)  # two reactors read as they come to it
     for i in range(3):
         with park(server, sale, shop.buyer(f"gone-{i}")) as sock:
             sock.sendall(b"POST /v1/users HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n" + b" " * 50000)
@@ -200,7 +228,158 @@ def test_who_left_with_much_said_takes_nothing(server):
 def test_who_is_blocked_while_in_line_wins_nothing(server):
     shop = Shop(server)
     sale = shop.sale(stock=10, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 60000})["id"]
-    socks = [park(server, sale, shop.buyer(name)) for name in ("a", "b", "mallory")]
-    eventually(lambda: waiting(shop) >= 2)
+    socks = [park(server, sale, shop.buyer(name)) for name in ("a", "b")]
+    eventually(lambda: waiting(shop) == 1)  # two reactors read as they come to it
+    socks.append(park(server, sale, shop.buyer("mallory")))
+    eventually(lambda: waiting(shop) + grabs(shop, "WON") >= 3)
     assert shop.client.post("/v1/blocks", {"entry": "user mallory"}, server.token("root", "admin")).status == 201
     assert [hear(sock).status for sock in socks] == [201, 201, 403]
+
+
+def test_one_account_takes_no_more_slots_than_its_limit(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=100, admission="line", line=SLOW)["id"]
+    taken(shop, server, sale)
+    greedy = [park(server, sale, shop.buyer("greedy"), key=f"k{i}" if i % 2 else None) for i in range(20)]
+    eventually(lambda: grabs(shop, "BUSY") == 19)
+    assert waiting(shop) == 1
+    ann = park(server, sale, shop.buyer("ann"))
+    answers = [hear(sock) for sock in greedy]
+    assert sorted(answer.status for answer in answers) == [201] + [503] * 19
+    for answer in answers:
+        if answer.status == 503:
+            refusal = problem(answer, 503, "BUSY")
+            assert "in this line already" in refusal["detail"] and int(answer.headers["retry-after"]) >= 1
+    assert hear(ann).status == 201
+    assert outcomes(shop, "twice") == 19 and outcomes(shop, "admitted") == 3
+    assert shop.show(sale)["sold"] == 3
+
+
+def test_who_reaches_his_limit_is_told_at_once_and_eats_no_slot(own_server):
+    """One reactor, so that the order of sending is the order of arrival."""
+    server = own_server("--reactors", "1")
+    shop = Shop(server)
+    sale = shop.sale(stock=100, grabs_per_buyer_max=2, admission="line", line=SLOW)["id"]
+    first = hear(park(server, sale, shop.buyer("ann")))
+    assert first.status == 201
+    again = [park(server, sale, shop.buyer("ann"), key=key) for key in (None, "k")]
+    eventually(lambda: waiting(shop) == 2)
+    problem(shop.grab(sale, "ann"), 503, "BUSY")
+    repeat = park(server, sale, shop.buyer("ann"), key="k")
+    eventually(lambda: parked(shop) == 3)
+    bob = park(server, sale, shop.buyer("bob"))
+    answers = [hear(sock) for sock in again]
+    assert answers[0].status == 201
+    for answer in (answers[1], hear(repeat)):
+        assert problem(answer, 409, "ALREADY_WON")["order"] == answers[0].json()["order"]
+    assert hear(bob).status == 201
+    assert outcomes(shop, "served") == 2 and outcomes(shop, "admitted") == 3, "one for each win"
+
+
+def test_the_same_key_in_line_waits_and_gets_the_same_answer(server):
+    """P7, while the first is in flight: neither refused nor let through twice."""
+    shop = Shop(server)
+    sale = shop.sale(stock=100, admission="line", line=SLOW)["id"]
+    taken(shop, server, sale)
+    socks = [park(server, sale, shop.buyer("ann"), key="k") for _ in range(5)]
+    eventually(lambda: parked(shop) == 5)
+    assert waiting(shop) == 1
+    answers = [hear(sock) for sock in socks]
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.json()["order"]["no"] for answer in answers}) == 1
+    assert shop.show(sale)["sold"] == 2
+    assert outcomes(shop, "repeated") == 4 and parked(shop) == 0
+
+
+def test_the_same_key_keeps_the_place_of_a_lost_connection(own_server):
+    server = own_server("--reactors", "1")
+    shop = Shop(server)
+    sale = shop.sale(stock=100, admission="line", line=SLOW)["id"]
+    taken(shop, server, sale)
+    lost = park(server, sale, shop.buyer("ann"), key="k")
+    eventually(lambda: waiting(shop) == 1)
+    bob = park(server, sale, shop.buyer("bob"))
+    eventually(lambda: waiting(shop) == 2)
+    again = park(server, sale, shop.buyer("ann"), key="k")
+    eventually(lambda: parked(shop) == 3 or waiting(shop) < 2)
+    lost.close()
+    first, second = hear(again), hear(bob)
+    assert (first.status, second.status) == (201, 201)
+    assert int(first.json()["order"]["no"]) < int(second.json()["order"]["no"])
+    assert shop.show(sale)["sold"] == 3
+
+
+def test_the_same_key_waits_no_longer_than_the_first(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=100, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 600})["id"]
+    taken(shop, server, sale)
+    socks = [park(server, sale, shop.buyer("ann"), key="k") for _ in range(3)]
+    for sock in socks:
+        problem(hear(sock), 504, "LINE_TIMEOUT")
+    assert grabs(shop, "LINE_TIMEOUT") == 3 and outcomes(shop, "timed_out") == 3
+    assert shop.show(sale)["sold"] == 1
+
+
+def test_the_same_key_with_another_body_is_another_grab(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=100, units_per_grab_max=5, grabs_per_buyer_max=2, admission="line", line=LINE)["id"]
+    taken(shop, server, sale)
+    first = park(server, sale, shop.buyer("ann"), key="k")
+    eventually(lambda: parked(shop) == 0)
+    assert hear(first).status == 201
+    problem(hear(park(server, sale, shop.buyer("ann"), key="k", body={"units": 2})), 422, "KEY_REUSED")
+
+
+def place_of(shop, sale, name):
+    answer = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer(name))
+    assert answer.status == 201, answer
+    return f"/v1/sales/{sale}/line/{answer.json()['place']}"
+
+
+def state_of(shop, path, name):
+    answer = shop.client.get(path, shop.buyer(name))
+    assert answer.status == 200, answer
+    return answer.json()["state"]
+
+
+def test_pausing_tells_places_too(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=50, admission="line", line=SLOW)["id"]
+    taken(shop, server, sale)
+    path, sock = place_of(shop, sale, "page"), park(server, sale, shop.buyer("ann"))
+    paths = [place_of(shop, sale, f"page-{i}") for i in range(5)]
+    eventually(lambda: waiting(shop) >= 5)
+    shop.act(sale, "pause")
+    eventually(lambda: waiting(shop) == 0)
+    assert state_of(shop, paths[-1], "page-4") == "closed"
+    assert hear(sock).status in (201, 409)
+    assert shop.client.get(path, shop.buyer("page")).status in (200, 409)
+
+
+def test_a_place_is_for_those_who_can_win(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=50, admission="line", line=SLOW)["id"]
+    order = shop.win(sale, "ann")
+    refused = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("ann"))
+    assert problem(refused, 409, "ALREADY_WON")["order"] == order
+    with park(server, sale, shop.buyer("bob")):
+        eventually(lambda: waiting(shop) == 1)
+        refused = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("bob"))
+        assert refused.status in (409, 503), refused
+        assert waiting(shop) <= 1
+    path = place_of(shop, sale, "cat")
+    if state_of(shop, path, "cat") == "waiting":
+        assert shop.grab(sale, "cat").code == "BUSY"
+    problem(shop.client.post(f"/v1/sales/{shop.sale()['id']}/line", None, shop.buyer("ann")), 409, "NO_LINE")
+
+
+def test_answers_of_the_line_are_counted_like_any_other(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=3, admission="line", line={"rate_per_s": 5, "size": 2, "timeout_ms": 60000})["id"]
+    socks = [park(server, sale, shop.buyer(f"b{i}")) for i in range(12)]
+    answers = [hear(sock) for sock in socks]
+    told = [("WON" if answer.status == 201 else answer.code) for answer in answers]
+    for verdict in ("WON", "BUSY", "SOLD_OUT"):
+        assert grabs(shop, verdict) == told.count(verdict), verdict
+    assert outcomes(shop, "full") == told.count("BUSY") > 0
+    assert sum(outcomes(shop, word) for word in ("admitted", "full", "sold_out")) == 12

@@ -31,6 +31,27 @@ static void a_buyer_costs_at_most_96_bytes(void **state)
     engine_close(engine);
 }
 
+/* Whoever keeps a line must know when a buyer need not wait any more. */
+static void a_win_says_how_often_its_buyer_may_win_again(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(10);
+    struct sale_terms terms = stage_terms();
+    terms.grabs_per_buyer_max = 3;
+    uint64_t id = stage_sale(engine, &terms, 9);
+    static const struct {
+        const char *buyer;
+        uint32_t left;
+    } script[] = { { "ann", 2 }, { "bob", 2 }, { "ann", 1 }, { "ann", 0 }, { "bob", 1 } };
+    for (size_t i = 0; i < sizeof script / sizeof *script; i++) {
+        struct grab grab = { .sale_id = id, .buyer = slice_of(script[i].buyer), .units = 1, .now_ms = 1 };
+        struct grab_answer answer;
+        assert_int_equal(stage_grab(engine, &grab, &answer), VERDICT_WON);
+        assert_int_equal(answer.grabs_left, script[i].left);
+    }
+    engine_close(engine);
+}
+
 struct count {
     uint32_t seen, stop_at;
 };
@@ -106,9 +127,8 @@ static void the_largest_engine_opens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buyer_costs_at_most_96_bytes),
-        cmocka_unit_test(walks_stop_when_told),
-        cmocka_unit_test(what_is_not_there_is_not_found),
+        cmocka_unit_test(a_buyer_costs_at_most_96_bytes), cmocka_unit_test(a_win_says_how_often_its_buyer_may_win_again),
+        cmocka_unit_test(walks_stop_when_told),           cmocka_unit_test(what_is_not_there_is_not_found),
         cmocka_unit_test(the_largest_engine_opens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,11 +2,13 @@
 #include "guard/line.h"
 
 #include "base/clock.h"
+#include "base/metrics.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,11 +27,15 @@ struct person {
 };
 
 static struct lines *lines;
+static bool buyers_meet;
+static uint64_t counted_before[LINE_OUTCOMES];
 
 static int room_open(void **state)
 {
     (void)state;
-    const struct lines_options options = { .waiters_max = 100000, .places_max = 1 };
+    const struct lines_options options = { .waiters_max = 100000, .places_max = 1, .heartbeat_ms = 15000 };
+    for (uint32_t o = 0; o < LINE_OUTCOMES; o++) counted_before[o] = metrics_total(METRIC_LINE_OUTCOMES, o);
+    buyers_meet = false;
     return lines_open(&lines, &options) != FAULT_NONE || lines_start(lines) != FAULT_NONE;
 }
 
@@ -51,6 +57,7 @@ struct reactor {
     uint64_t outcomes[LINE_OUTCOMES], left, wakes;
     uint64_t entered_ns_last, early, out_of_order, late_ms_max;
     struct line_terms terms;
+    bool buyers_meet;
 };
 
 static void reactor_wake(void *arg)
@@ -67,6 +74,8 @@ static void reactor_go(struct line_waiter *waiter, enum line_outcome outcome)
     struct reactor *reactor = &reactors[person->reactor];
     person->told++;
     reactor->outcomes[outcome]++;
+    if (outcome == LINE_ADMITTED) line_settle(lines, waiter);
+    if (reactor->buyers_meet) return; /* who takes over comes with another's time */
     /* Mail of one reactor comes in the order of arrival. */
     if (waiter->entry.entered_ns < reactor->entered_ns_last) reactor->out_of_order++;
     reactor->entered_ns_last = waiter->entry.entered_ns;
@@ -85,14 +94,29 @@ static void reactor_mail(struct reactor *reactor)
     }
 }
 
+/* Of few buyers with few keys, so that many stand beside each other and take over from each other; or of none. */
+static struct line_ask ask_of(struct reactor *reactor, char name[24], char key[8])
+{
+    struct line_ask ask = { .sale_id = SALE, .grabs_max = 4, .units = 1 };
+    if (!reactor->buyers_meet) return ask;
+    snprintf(name, 24, "buyer%d", rand_r(&reactor->seed) % 500);
+    snprintf(key, 8, "k%d", rand_r(&reactor->seed) % 3);
+    ask.buyer = slice_of(name);
+    if (rand_r(&reactor->seed) % 4 != 0) ask.key = slice_of(key);
+    return ask;
+}
+
 static void *reactor_run(void *arg)
 {
     struct reactor *reactor = arg;
     size_t waiting = 0;
     for (size_t i = 0; i < reactor->count; i++) {
         struct person *person = &reactor->people[i];
-        person->outcome = line_enter(lines, &person->waiter, SALE, &reactor->terms, mono_ns());
+        char name[24], key[8];
+        const struct line_ask ask = ask_of(reactor, name, key);
+        person->outcome = line_enter(lines, &person->waiter, &ask, &reactor->terms, mono_ns());
         if (person->outcome != LINE_WAITING) reactor->outcomes[person->outcome]++;
+        if (person->outcome == LINE_ADMITTED) line_settle(lines, &person->waiter);
         if (i % 64 == 0) usleep(100);
         if (rand_r(&reactor->seed) % 256 == 0) reactor_mail(reactor); /* so that mail lies about when people leave */
         /* Anybody who came before may go again, whatever has become of him. */
@@ -125,6 +149,7 @@ static void reactors_run(size_t people_each, const struct line_terms *terms)
         reactor->count = people_each;
         reactor->seed = (unsigned)r + 1;
         reactor->terms = *terms;
+        reactor->buyers_meet = buyers_meet;
         for (size_t i = 0; i < people_each; i++) {
             reactor->people[i].reactor = (uint32_t)r;
             reactor->people[i].waiter.go = reactor_go;
@@ -138,7 +163,7 @@ static void reactors_run(size_t people_each, const struct line_terms *terms)
 static void reactors_add_up(void)
 {
     uint64_t sum[LINE_OUTCOMES] = { 0 }, left = 0, total = 0, people = 0;
-    struct line_status status;
+    struct lines_status status;
     for (size_t r = 0; r < REACTORS; r++) {
         struct reactor *reactor = &reactors[r];
         assert_int_equal(pthread_join(reactor->thread, NULL), 0);
@@ -153,9 +178,11 @@ static void reactors_add_up(void)
     }
     lines_status(lines, &status);
     assert_int_equal(status.waiting, 0);
-    for (size_t o = 0; o < LINE_OUTCOMES; o++) {
-        assert_int_equal(status.outcomes[o], o == LINE_LEFT ? left : sum[o]);
-        total += status.outcomes[o];
+    assert_int_equal(status.parked, 0);
+    for (uint32_t o = 0; o < LINE_OUTCOMES; o++) {
+        uint64_t counted = metrics_total(METRIC_LINE_OUTCOMES, o) - counted_before[o];
+        assert_int_equal(counted, o == LINE_LEFT ? left : sum[o]);
+        total += counted;
     }
     assert_int_equal(total, people);
 }
@@ -166,6 +193,17 @@ static void thousands_leave_while_they_are_being_admitted(void **state)
     const struct line_terms terms = { .rate_per_s = 400000, .size = 100000, .timeout_ms = 5000 };
     reactors_run(4000, &terms);
     reactors_add_up();
+}
+
+/* The same grabs on several threads: whoever leaves hands over, whoever is let through tells the others, nobody is lost. */
+static void the_same_grabs_meet_from_many_threads(void **state)
+{
+    (void)state;
+    const struct line_terms terms = { .rate_per_s = 20000, .size = 100000, .timeout_ms = 100 };
+    buyers_meet = true;
+    reactors_run(4000, &terms);
+    reactors_add_up();
+    assert_true(metrics_total(METRIC_LINE_OUTCOMES, LINE_REPEATED) > counted_before[LINE_REPEATED]);
 }
 
 static void the_pacer_tells_time_outs_in_time(void **state)
@@ -195,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(thousands_leave_while_they_are_being_admitted),
+        ROW(the_same_grabs_meet_from_many_threads),
         ROW(the_pacer_tells_time_outs_in_time),
         ROW(shutting_empties_the_line_at_once),
     };

@@ -31,7 +31,7 @@ static size_t model_find(const struct queue_node *node)
     return PEOPLE;
 }
 
-static void joining_and_leaving_anywhere_keeps_order_and_count(void **state)
+static void joining_leaving_and_handing_over_keep_order_and_count(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -49,6 +49,10 @@ static void joining_and_leaving_anywhere_keeps_order_and_count(void **state)
             } else if (at != PEOPLE && (!growing || random() % 4 == 0)) {
                 queue_remove(&queue, node);
                 memmove(&model[at], &model[at + 1], (--model_count - at) * sizeof model[0]);
+            } else if (at == PEOPLE && model_count > 0) {
+                size_t other = (size_t)random() % model_count;
+                queue_replace(&queue, model[other], node);
+                model[other] = node;
             }
             if (step % 37 == 0) queue_is_the_model(&queue);
         }
@@ -84,7 +88,7 @@ static void a_long_queue_is_shallow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joining_and_leaving_anywhere_keeps_order_and_count),
+        cmocka_unit_test(joining_leaving_and_handing_over_keep_order_and_count),
         cmocka_unit_test(a_long_queue_is_shallow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
