@@ -166,6 +166,15 @@ void sale_patch(struct request *request)
     gate_change(request->reactor->lane, &asker, request->id, &change, &request->ticket);
 }
 
+/* When the last unit is withdrawn nobody in line need wait for it. */
+static void stock_done(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_DONE && ticket->sale.counts.available == 0)
+        line_sold_out(request_rooms(request)->lines, request->id);
+    changed(ticket, 0);
+}
+
 void stock_post(struct request *request)
 {
     static const struct json_field fields[] = {
@@ -179,7 +188,7 @@ void stock_post(struct request *request)
         return;
     }
     struct asker asker = request_asker(request);
-    request->ticket.done = change_done;
+    request->ticket.done = stock_done;
     gate_stock(request->reactor->lane, &asker, request->id, add, &request->ticket);
 }
 

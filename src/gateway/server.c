@@ -130,8 +130,30 @@ void server_weigh(struct server *server)
     shed_weigh(&guard->shed, &load, now_ms);
 }
 
+/* A sale ends by its time without a word from anybody, and stock may go in ways that no grab sees: who waits is told at the
+ * next tick, all at once. */
+static void lines_look(struct server *server)
+{
+    uint64_t sale_ids[LINES_MAX];
+    struct gate *gate = server->rooms.gate;
+    struct lines *lines = server->rooms.lines;
+    uint32_t count = lines_busy(lines, sale_ids);
+    uint64_t now_ms = count > 0 ? gate_now_ms(gate) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct board_notice notice;
+        bool known = gate_sale_notice(gate, sale_ids[i], &notice);
+        bool over = !known || notice.closed || notice.paused || (notice.closes_ms != 0 && now_ms >= notice.closes_ms);
+        if (over) {
+            line_closed(lines, sale_ids[i]);
+        } else if (notice.available == 0) {
+            line_sold_out(lines, sale_ids[i]);
+        }
+    }
+}
+
 void server_housekeep(struct server *server)
 {
+    lines_look(server);
     struct clerk_status clerk;
     clerk_status(server->rooms.clerk, &clerk);
     gate_housekeep(server->rooms.gate, clerk.seq_filed);

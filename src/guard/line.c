@@ -269,3 +269,13 @@ void lines_status(struct lines *lines, struct lines_status *out)
                                   .places = places_count(lines->places) };
     lines_unlock(lines);
 }
+
+uint32_t lines_busy(struct lines *lines, uint64_t sale_ids[LINES_MAX])
+{
+    uint32_t count = 0;
+    lines_lock(lines);
+    for (uint32_t cell = lines->busy; cell != 0; cell = line_at(lines, cell)->busy_next)
+        sale_ids[count++] = line_at(lines, cell)->sale_id;
+    lines_unlock(lines);
+    return count;
+}

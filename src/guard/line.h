@@ -142,5 +142,7 @@ struct lines_status {
     uint32_t places;  /* also those that have their outcome and can still be read */
 };
 void lines_status(struct lines *lines, struct lines_status *out);
+/* The sales in whose line somebody waits, in no order; how many. */
+uint32_t lines_busy(struct lines *lines, uint64_t sale_ids[LINES_MAX]);
 
 #endif

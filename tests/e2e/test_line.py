@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness import Shop, eventually
+from harness import Shop, eventually, time_text
 from wire import answer_take, problem, request_bytes
 
 LINE = {"rate_per_s": 50, "size": 100, "timeout_ms": 30000}
@@ -340,6 +340,40 @@ def state_of(shop, path, name):
     answer = shop.client.get(path, shop.buyer(name))
     assert answer.status == 200, answer
     return answer.json()["state"]
+
+
+def test_when_the_time_is_over_all_hear_so_at_once(server):
+    """Forty in a line of one a second: were they told in their slots, the last would hear after forty seconds."""
+    shop = Shop(server)
+    sale = shop.sale(stock=100, closes_at=time_text(3), admission="line", line=SLOW)["id"]
+    socks = [park(server, sale, shop.buyer(f"b{i}")) for i in range(40)]
+    eventually(lambda: waiting(shop) >= 30)
+    path = place_of(shop, sale, "page")
+    assert state_of(shop, path, "page") == "waiting"
+    answers = [hear(sock) for sock in socks]
+    for answer in answers:
+        assert answer.status == 201 or problem(answer, 409, "CLOSED")
+    place = shop.client.get(path, shop.buyer("page"))  # a sale that is over leaves memory, and then answers for itself
+    assert place.status == 200 and place.json()["state"] == "closed" or problem(place, 409, "CLOSED")
+    assert waiting(shop) == 0
+    assert outcomes(shop, "closed") >= 30 and outcomes(shop, "admitted") <= 10, "told in their slots"
+    assert grabs(shop, "CLOSED") >= 29
+
+
+def test_when_the_rest_is_withdrawn_all_are_told_sold_out(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=50, admission="line", line=SLOW)["id"]
+    socks = [park(server, sale, shop.buyer(f"b{i}")) for i in range(30)]
+    eventually(lambda: waiting(shop) >= 20)
+    path = place_of(shop, sale, "page")
+    while (left := shop.show(sale)["available"]) > 0:  # some may win meanwhile
+        shop.act(sale, "stock", {"add": -left})
+    answers = [hear(sock) for sock in socks]
+    for answer in answers:
+        assert answer.status == 201 or problem(answer, 409, "SOLD_OUT")
+    assert state_of(shop, path, "page") == "sold_out"
+    assert waiting(shop) == 0 and outcomes(shop, "sold_out") >= 20
+    assert grabs(shop, "SOLD_OUT") >= 19
 
 
 def test_pausing_tells_places_too(server):

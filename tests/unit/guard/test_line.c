@@ -410,6 +410,10 @@ static void lines_are_bounded_and_idle_ones_make_way(void **state)
                      LINE_FULL); /* its slot is still to come */
     now_ns += 100 * MS;
     assert_int_equal(line_enter(lines, &late->waiter, &(struct line_ask){ .sale_id = 5000 }, &plain, now_ns), LINE_ADMITTED);
+    uint64_t sale_ids[LINES_MAX];
+    assert_int_equal(lines_busy(lines, sale_ids), LINES_MAX - 1); /* in all but the new one somebody waits */
+    for (uint32_t i = 0; i < LINES_MAX - 1; i++)
+        assert_true(sale_ids[i] >= 1 && sale_ids[i] <= LINES_MAX && sale_ids[i] != 2);
     lines_shut(lines);
     turn();
     free(crowd);
