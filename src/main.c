@@ -218,7 +218,9 @@ static enum fault server_begin(struct app *app)
                                  .lines = app->lines,
                                  .blocks = app->blocks };
     enum fault fault = server_open(&app->server, &options, &rooms);
-    return fault == FAULT_NONE ? server_start(app->server) : fault;
+    if (fault != FAULT_NONE) return fault;
+    server_check_lines(app->server);
+    return server_start(app->server);
 }
 
 static void server_end(struct app *app)
@@ -269,6 +271,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     server_reload_tls(app->server);
     people_reload(app->people);
     lines_declare_all(app);
+    server_check_lines(app->server);
     char wrong[256];
     if (limits_changed && !guard_set_limits(app->guard, slice_of(app->config.limits), wrong))
         log_error("main", "limits stay as they are: %s", wrong);

@@ -103,6 +103,8 @@ void gate_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, 
 
 /* From memory, at once, with no ticket: false where memory does not have it and the ledger is to be asked. */
 bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
+/* Calls look with a copy of every sale in memory, in no order; one made meanwhile may be missed, one may come twice. */
+void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
 /* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id);
 /* Whom the sale admits, and all that stands on the board outside it; false where memory does not have it. No lock: on the

@@ -204,6 +204,20 @@ bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out)
     return found;
 }
 
+/* The lock is taken anew for each, so that grabs go on meanwhile. From the last to the first, because housekeeping moves the
+ * last to where one has gone: it has been looked at by then. */
+void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg)
+{
+    for (uint32_t i = SALES_OPEN_MAX; i > 0;) {
+        struct sale sale;
+        pthread_mutex_lock(&gate->lock);
+        if (i > gate->sale_count) i = gate->sale_count;
+        bool found = i > 0 && engine_sale(gate->engine, gate->sales[--i].id, &sale);
+        pthread_mutex_unlock(&gate->lock);
+        if (found) look(&sale, arg);
+    }
+}
+
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)
 {
     if (sale_id == 0 || sale_id > atomic_load(&gate->sale_id_last)) return false;

@@ -245,7 +245,8 @@ static void grab_park(struct request *request)
         return;
     }
     if (!sale_line(rooms, &sale, &terms)) {
-        grab_refuse(request, VERDICT_BUSY, NULL); /* it is no longer declared */
+        request->retry_s = LINE_GONE_RETRY_S;
+        grab_refuse(request, VERDICT_BUSY, LINE_GONE_DETAIL);
         return;
     }
     request->waiter.go = grab_called;

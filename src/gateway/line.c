@@ -112,7 +112,8 @@ static void place_probed(struct gate_ticket *ticket)
     }
     if (!sale_found(request, &sale)) return;
     if (!sale_line(rooms, &sale, &terms)) {
-        reply_problem(request, PROBLEM_NO_LINE, NULL);
+        request->retry_s = LINE_GONE_RETRY_S;
+        reply_problem(request, PROBLEM_BUSY, LINE_GONE_DETAIL);
         return;
     }
     struct place_ask ask = place_ask_of(request, &sale);

@@ -33,12 +33,16 @@ void grab_post(struct request *request);
 void line_post(struct request *request);
 void place_get(struct request *request);
 void place_delete(struct request *request);
-/* The numbers of the sale's line, its own or those declared under the name it gives. False: it has none. */
+/* The numbers of the sale's line, its own or those declared under the name it gives. False: it has none, or its name is not
+ * declared (any more). */
 bool sale_line(struct rooms *rooms, const struct sale *sale, struct line_terms *out);
 /* Why the line has no room, beside what BUSY says anyway. */
 #define LINE_FULL_DETAIL "The line is full; try again after the seconds in Retry-After. Nothing was taken."
 #define LINE_TWICE_DETAIL                                                                                                   \
     "You are in this line already, as often as one buyer may buy; wait for that answer. Nothing was taken by this request."
+#define LINE_GONE_DETAIL                                                                                                    \
+    "The line of this sale is not declared at this server; the operator has been told. Nothing was taken."
+#define LINE_GONE_RETRY_S 30
 void grab_already(struct request *request, const struct order *order); /* replies ALREADY_WON */
 /* tokens.c */
 void tokens_post(struct request *request);

@@ -6,6 +6,7 @@
 #include "gateway/listener.h"
 #include "gateway/query.h"
 #include "gateway/reactor.h"
+#include "gateway/resources.h"
 #include "gateway/tls.h"
 
 #include <stdlib.h>
@@ -149,6 +150,23 @@ static void lines_look(struct server *server)
             line_sold_out(lines, sale_ids[i]);
         }
     }
+}
+
+static void line_check(const struct sale *sale, void *arg)
+{
+    struct server *server = arg;
+    struct line_terms terms;
+    if (sale->terms.admission != ADMISSION_LINE || sale_is_closed(sale, gate_now_ms(server->rooms.gate))) return;
+    if (sale_line(&server->rooms, sale, &terms)) return;
+    log_warn("gateway",
+             "sale %llu of %s wants line %s, which is not declared: its buyers are told BUSY; declare line.%s.rate and send "
+             "SIGHUP, or PATCH the sale's line",
+             (unsigned long long)sale->id, sale->seller, sale->terms.line_name, sale->terms.line_name);
+}
+
+void server_check_lines(struct server *server)
+{
+    gate_sales_each(server->rooms.gate, line_check, server);
 }
 
 void server_housekeep(struct server *server)

@@ -62,6 +62,8 @@ enum fault server_open(struct server **out, const struct server_options *options
 enum fault server_start(struct server *server) MUST_USE;
 /* Any reactor's, at every tick: how far behind everything is, for shedding. */
 void server_weigh(struct server *server);
+/* Warns of every sale whose line is declared by a name that the configuration does not have (any more). */
+void server_check_lines(struct server *server);
 /* The first reactor's, at every tick. */
 void server_housekeep(struct server *server);
 /* Reads certificate and key again, for new connections; what is wrong with them is logged and changes nothing. */

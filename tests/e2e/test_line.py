@@ -1,5 +1,8 @@
 """The line: parked connections are let through in order at a fixed rate, and nobody who waited in vain takes stock."""
 
+import os
+import re
+import signal
 import time
 
 import pytest
@@ -417,3 +420,38 @@ def test_answers_of_the_line_are_counted_like_any_other(server):
         assert grabs(shop, verdict) == told.count(verdict), verdict
     assert outcomes(shop, "full") == told.count("BUSY") > 0
     assert sum(outcomes(shop, word) for word in ("admitted", "full", "sold_out")) == 12
+
+
+def log_has(server, *words):
+    return any(all(word in line for word in words) for line in server.log_path.read_text().splitlines())
+
+
+def test_a_line_that_is_declared_no_more_is_said_to_be(own_server, tmp_path):
+    """Its sale's buyers hear why they cannot win, its operator what to do, at SIGHUP and at the next start."""
+    conf = tmp_path / "s.conf"
+    declared = "line.front.rate = 100\n"
+    conf.write_text(declared)
+    server = own_server("--config", str(conf))
+    shop = Shop(server)
+    sale = shop.sale(stock=10, admission="line", line="front")["id"]
+    assert shop.grab(sale, "ann").status == 201
+
+    conf.write_text("line.back.rate = 100\n")
+    os.kill(server.pid, signal.SIGHUP)
+    eventually(lambda: log_has(server, f"sale {sale} ", "line front", "line.front.rate"))
+    for answer in (shop.grab(sale, "bob"), shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("bob"))):
+        refusal = problem(answer, 503, "BUSY")
+        assert "not declared" in refusal["detail"] and int(answer.headers["retry-after"]) > 1
+    problem(shop.grab(sale, "ann"), 409, "ALREADY_WON")
+    named = {"name": "other", "stock": 1, "admission": "line", "line": "front"}
+    problem(shop.client.post("/v1/sales", named, shop.seller_token), 400, "BAD_INPUT", "line")
+    assert shop.sale(stock=1, admission="line", line="back")["line"] == "back"
+
+    warned = len(re.findall(f"sale {sale} ", server.log_path.read_text()))
+    server.restart()
+    assert len(re.findall(f"sale {sale} ", server.log_path.read_text())) > warned
+    conf.write_text(declared)
+    os.kill(server.pid, signal.SIGHUP)
+    shop = Shop(server, shop.seller)
+    eventually(lambda: shop.grab(sale, "bob").status in (201, 409))
+    assert shop.show(sale)["sold"] == 2
