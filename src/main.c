@@ -184,7 +184,8 @@ static void lines_declare_all(struct app *app)
 
 static enum fault lines_begin(struct app *app)
 {
-    const struct lines_options options = { .waiters_max = (uint32_t)app->config.connections_max, .heartbeat_ms = 15000 };
+    const struct lines_options options = { .waiters_max = (uint32_t)app->config.connections_max,
+                                           .heartbeat_ms = (uint32_t)app->config.place_heartbeat_ms };
     enum fault fault = lines_open(&app->lines, &options);
     if (fault != FAULT_NONE) return fault;
     lines_declare_all(app);

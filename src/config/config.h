@@ -62,6 +62,7 @@ struct config {
     int64_t breaker_open_ms;
     int64_t breaker_probes;
     int64_t memory_mb_max; /* 0: no cap */
+    int64_t place_heartbeat_ms;
     struct config_line lines[LINES_DECLARED_MAX];
     int64_t lines_count;
 };

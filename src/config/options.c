@@ -92,6 +92,8 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "Requests that must succeed, one after the other, to close the breaker." },
     { "memory_mb_max", WHOLE(memory_mb_max, 0, 1 << 24), .fallback = "0",
       .help = "Memory in MiB near which requests are turned away; 0 sets no cap." },
+    { "place_heartbeat_ms", WHOLE(place_heartbeat_ms, 1000, 3600000), .fallback = "15000",
+      .help = "A place in line that is not looked at for so long is given up, in milliseconds." },
 };
 /* clang-format on */
 

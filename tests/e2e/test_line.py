@@ -410,6 +410,22 @@ def test_a_place_is_for_those_who_can_win(server):
     problem(shop.client.post(f"/v1/sales/{shop.sale()['id']}/line", None, shop.buyer("ann")), 409, "NO_LINE")
 
 
+def test_a_place_dies_without_the_heartbeat_that_is_configured(own_server):
+    server = own_server("--place-heartbeat-ms", "1000")
+    shop = Shop(server)
+    sale = shop.sale(stock=50, admission="line", line=SLOW)["id"]
+    taken(shop, server, sale)
+    taken_too = [park(server, sale, shop.buyer(f"b{i}")) for i in range(8)]
+    eventually(lambda: waiting(shop) >= 6)
+    answer = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("page"))
+    assert answer.json()["heartbeat_ms"] == 1000
+    before = outcomes(shop, "left")
+    eventually(lambda: outcomes(shop, "left") == before + 1)
+    problem(shop.client.get(f"/v1/sales/{sale}/line/{answer.json()['place']}", shop.buyer("page")), 404, "NO_SUCH_PLACE")
+    for sock in taken_too:
+        sock.close()
+
+
 def test_answers_of_the_line_are_counted_like_any_other(server):
     shop = Shop(server)
     sale = shop.sale(stock=3, admission="line", line={"rate_per_s": 5, "size": 2, "timeout_ms": 60000})["id"]

@@ -85,6 +85,7 @@ static void defaults_are_those_of_the_interface(void **state)
         { "breaker_open_ms", "5000" },
         { "breaker_probes", "5" },
         { "memory_mb_max", "0" },
+        { "place_heartbeat_ms", "15000" },
         { "proxies", "" },
         { "limits", "" },
         { "blocks", "" },
