@@ -1,9 +1,9 @@
 #include "config/options.h"
 
+#include "base/address.h"
 #include "base/text.h"
 #include "bounds.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -168,22 +168,9 @@ static bool choice_has(const char *choices, struct slice word)
 
 static bool address_valid(struct slice value)
 {
-    char host[INET6_ADDRSTRLEN + 2];
-    const char *colon = memrchr(value.data, ':', value.len);
-    if (colon == NULL) return false;
-    size_t host_len = (size_t)(colon - value.data);
-    struct slice port = { colon + 1, value.len - host_len - 1 };
-    uint64_t number;
-    if (!text_to_u64(port, &number) || number > UINT16_MAX) return false;
-    if (host_len == 0 || host_len >= sizeof(host)) return false;
-    memcpy(host, value.data, host_len);
-    host[host_len] = '\0';
-
-    struct in6_addr address;
-    if (host[0] != '[') return inet_pton(AF_INET, host, &address) == 1;
-    if (host[host_len - 1] != ']') return false;
-    host[host_len - 1] = '\0';
-    return inet_pton(AF_INET6, host + 1, &address) == 1;
+    struct address address;
+    uint16_t port;
+    return address_parse_port(&address, &port, value);
 }
 
 static bool integer_set(struct config *config, const struct option *option, struct slice value, struct config_mistake *why)

@@ -407,7 +407,7 @@ static bool connection_greet(struct connection *c)
     struct guard *guard = c->reactor->server->rooms.guard;
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer, &len) != 0)
         return true; /* gone already: the next read says so */
-    if (!address_from_sockaddr(&c->peer, (struct sockaddr *)&peer) || proxies_trust(&guard->proxies, &c->peer)) return true;
+    if (!address_from_sockaddr(&c->peer, (struct sockaddr *)&peer) || networks_have(&guard->proxies, &c->peer)) return true;
     c->counted = peers_enter(guard->peers, &c->peer);
     return c->counted;
 }

@@ -1,56 +1,50 @@
 #include "gateway/listener.h"
 
+#include "base/address.h"
 #include "base/log.h"
-#include "base/text.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* ADDR:PORT to a socket address; names are not looked up: an address that depends on a resolver is a surprise at start. */
-static bool address_parse(const char *text, struct sockaddr_storage *out, socklen_t *len)
+/* Names are not looked up: an address that depends on a resolver is a surprise at start. */
+static bool where_parse(const char *text, struct sockaddr_storage *out, socklen_t *len)
 {
-    const char *colon = strrchr(text, ':');
-    uint64_t port;
-    if (colon == NULL || !text_to_u64(slice_of(colon + 1), &port) || port > 65535) return false;
-    char host[64];
-    size_t host_len = (size_t)(colon - text);
-    if (host_len >= sizeof host) return false;
-    memcpy(host, text, host_len);
-    host[host_len] = '\0';
-
+    struct address address;
+    uint16_t port;
+    if (!address_parse_port(&address, &port, slice_of(text))) return false;
     memset(out, 0, sizeof *out);
-    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-    if (host_len > 2 && host[0] == '[' && host[host_len - 1] == ']') {
-        host[host_len - 1] = '\0';
+    if (address_is_v4(&address)) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        memcpy(&v4->sin_addr, address.bytes + sizeof address.bytes - sizeof v4->sin_addr, sizeof v4->sin_addr);
+        *len = sizeof *v4;
+    } else {
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
         v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons((uint16_t)port);
+        v6->sin6_port = htons(port);
+        memcpy(&v6->sin6_addr, address.bytes, sizeof v6->sin6_addr);
         *len = sizeof *v6;
-        return inet_pton(AF_INET6, host + 1, &v6->sin6_addr) == 1;
     }
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons((uint16_t)port);
-    *len = sizeof *v4;
-    return inet_pton(AF_INET, host, &v4->sin_addr) == 1;
+    return true;
 }
 
-static void address_print(const struct sockaddr_storage *address, char out[80])
+static void where_print(const struct sockaddr_storage *where, char out[80])
 {
-    char host[INET6_ADDRSTRLEN];
-    if (address->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
-        snprintf(out, 80, "[%s]:%u", host, ntohs(v6->sin6_port));
-    } else {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
-        snprintf(out, 80, "%s:%u", host, ntohs(v4->sin_port));
-    }
+    struct address address;
+    char host[ADDRESS_TEXT_BYTES];
+    bool known = address_from_sockaddr(&address, (const struct sockaddr *)where);
+    assert(known);
+    address_print(host, &address);
+    bool v6 = where->ss_family == AF_INET6;
+    in_port_t port = v6 ? ((const struct sockaddr_in6 *)where)->sin6_port : ((const struct sockaddr_in *)where)->sin_port;
+    snprintf(out, 80, v6 ? "[%s]:%u" : "%s:%u", host, ntohs(port));
 }
 
 /* The system lets a socket join a port only if all on it have SO_REUSEPORT; setting it after the first has bound keeps that
@@ -76,7 +70,7 @@ enum fault listener_open(const char *address, uint32_t count, int *fds, char bou
 {
     struct sockaddr_storage where;
     socklen_t len;
-    if (!address_parse(address, &where, &len)) {
+    if (!where_parse(address, &where, &len)) {
         log_error("gateway", "http = %s is not ADDR:PORT with a numeric address; write for example 127.0.0.1:20080",
                   address);
         return FAULT_CONFIG;
@@ -91,6 +85,6 @@ enum fault listener_open(const char *address, uint32_t count, int *fds, char bou
         }
         if (i == 0 && getsockname(fds[0], (struct sockaddr *)&where, &len) != 0) return FAULT_CONFIG;
     }
-    address_print(&where, bound);
+    where_print(&where, bound);
     return FAULT_NONE;
 }

@@ -8,7 +8,7 @@
 
 #include "base/fault.h"
 #include "base/slice.h"
-#include "guard/address.h"
+#include "base/address.h"
 #include "guard/rates.h"
 #include "wire/json_in.h"
 #include "wire/json_out.h"

@@ -1,14 +1,12 @@
 #include "guard/block_entry.h"
 
+#include "base/address.h"
 #include "base/text.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <stdio.h>
 
-#define IPV4_PREFIX 96 /* of ::ffff:0:0/96, under which all of IPv4 stands */
-
-_Static_assert(sizeof "ip /128" + INET6_ADDRSTRLEN <= BLOCK_ENTRY_BYTES_MAX, "an address is shorter than a name may be");
+_Static_assert(sizeof "ip " + NETWORK_TEXT_BYTES <= BLOCK_ENTRY_BYTES_MAX, "an address is shorter than a name may be");
 
 static bool is_blank(char byte)
 {
@@ -59,30 +57,12 @@ static const char *user_read(struct slice name, struct block_entry *out)
 
 static const char *address_read(struct slice text, struct block_entry *out)
 {
-    static const char no_address[] = "an address is IPv4 (10.0.0.1) or IPv6 (2001:db8::1), with or without /PREFIX";
-    const char *slash = memchr(text.data, '/', text.len);
-    size_t len = slash != NULL ? (size_t)(slash - text.data) : text.len;
-    char address[INET6_ADDRSTRLEN];
-    uint8_t bytes[16] = { [10] = 0xff, [11] = 0xff };
-    if (len >= sizeof address || memchr(text.data, '\0', len) != NULL) return no_address;
-    memcpy(address, text.data, len);
-    address[len] = '\0';
-    unsigned base = 0;
-    if (inet_pton(AF_INET, address, bytes + 12) == 1) {
-        base = IPV4_PREFIX;
-    } else if (inet_pton(AF_INET6, address, bytes) != 1) {
-        return no_address;
-    }
-
-    uint64_t prefix = 128 - base;
-    if (slash != NULL && (!text_to_u64((struct slice){ slash + 1, text.len - len - 1 }, &prefix) || prefix > 128 - base))
-        return base != 0 ? "the prefix of an IPv4 address is a number from 0 to 32"
-                         : "the prefix of an IPv6 address is a number from 0 to 128";
+    struct network network;
+    const char *wrong = network_read(&network, text);
+    if (wrong != NULL) return wrong;
     out->is_user = false;
-    out->prefix = (uint8_t)(base + prefix);
-    address_halves(bytes, &out->high, &out->low);
-    if ((out->high & ~prefix_mask(out->prefix, 0)) != 0 || (out->low & ~prefix_mask(out->prefix, 1)) != 0)
-        return "the bits of the address behind its prefix must be zero";
+    out->prefix = network.bits;
+    address_halves(network.address.bytes, &out->high, &out->low);
     return NULL;
 }
 
@@ -106,15 +86,12 @@ size_t block_entry_write(char out[BLOCK_ENTRY_BYTES_MAX + 1], const struct block
     if (entry->is_user) {
         len = snprintf(out, BLOCK_ENTRY_BYTES_MAX + 1, "user %.*s", (int)entry->user.len, entry->user.data);
     } else {
-        char address[INET6_ADDRSTRLEN], prefix[8] = "";
+        char text[NETWORK_TEXT_BYTES];
         uint64_t halves[2] = { __builtin_bswap64(entry->high), __builtin_bswap64(entry->low) };
-        uint8_t bytes[16];
-        memcpy(bytes, halves, sizeof bytes);
-        bool ipv4 = entry->prefix >= IPV4_PREFIX && address_is_ipv4(entry->high, entry->low);
-        if (entry->prefix < 128) snprintf(prefix, sizeof prefix, "/%u", (unsigned)entry->prefix - (ipv4 ? IPV4_PREFIX : 0));
-        const char *text = inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? bytes + 12 : bytes, address, sizeof address);
-        assert(text != NULL);
-        len = snprintf(out, BLOCK_ENTRY_BYTES_MAX + 1, "ip %s%s", text, prefix);
+        struct network network = { .bits = entry->prefix };
+        memcpy(network.address.bytes, halves, sizeof halves);
+        network_print(text, &network);
+        len = snprintf(out, BLOCK_ENTRY_BYTES_MAX + 1, "ip %s", text);
     }
     assert(len > 0 && (size_t)len <= BLOCK_ENTRY_BYTES_MAX);
     return (size_t)len;

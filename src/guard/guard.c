@@ -171,7 +171,7 @@ enum fault guard_open(struct guard **out, const struct guard_options *options, c
     struct guard *guard = calloc(1, sizeof *guard);
     mistake[0] = '\0';
     if (guard == NULL) return FAULT_MEMORY;
-    bool valid = proxies_parse(&guard->proxies, options->proxies, mistake) && limits_read(&terms, options->limits, mistake);
+    bool valid = networks_parse(&guard->proxies, options->proxies, mistake) && limits_read(&terms, options->limits, mistake);
     enum fault fault = valid ? FAULT_NONE : FAULT_CONFIG;
     if (fault == FAULT_NONE) fault = allowance_open(&guard->allowance, RATE_KEYS_MAX, &terms);
     if (fault == FAULT_NONE) fault = logins_open(&guard->logins, LOGIN_PLACES);

@@ -24,7 +24,7 @@ struct guard_options {
 };
 
 struct guard {
-    struct proxies proxies;
+    struct networks proxies;
     struct allowance *allowance;
     struct logins *logins;
     struct peers *peers;

@@ -22,7 +22,7 @@
 
 #include "base/fault.h"
 #include "base/slice.h"
-#include "guard/address.h"
+#include "base/address.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #define STAMPEDE_GUARD_PEERS_H
 
 #include "base/fault.h"
-#include "guard/address.h"
+#include "base/address.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,24 +1,14 @@
 /* proxies: whose X-Forwarded-For is believed. Anyone can write that header, so it counts only as far as addresses the
  * operator has named vouch for it: from the right, each hop is what the one behind it saw.
  *
- * A plain value; replace it as a whole. Any thread may read. */
+ * The networks are a plain value. Any thread. */
 #ifndef STAMPEDE_GUARD_PROXIES_H
 #define STAMPEDE_GUARD_PROXIES_H
 
-#include "guard/address.h"
+#include "base/address.h"
 
-#define PROXIES_MAX 32
 /* More proxies than this in a row are a loop or a forgery. */
 #define PROXY_HOPS_MAX 16
-
-struct proxies {
-    struct network networks[PROXIES_MAX];
-    uint32_t count;
-};
-
-/* Addresses and networks separated by commas; empty is nobody. False: nothing was changed and mistake is a sentence. */
-bool proxies_parse(struct proxies *out, struct slice text, char mistake[ADDRESS_MISTAKE_BYTES]);
-bool proxies_trust(const struct proxies *proxies, const struct address *address);
 
 /* The address rates and blocks count a request by. Unless peer is a proxy, that is peer whatever the header says. Else it is
  * the first address from the right that is not a proxy; what stands left of it is the client's own writing and is not read.
@@ -26,6 +16,6 @@ bool proxies_trust(const struct proxies *proxies, const struct address *address)
  * proxies): peer.
  *
  * A request may have the header several times: forwarded is all of them in their order, joined with commas. */
-struct address proxies_client(const struct proxies *proxies, const struct address *peer, struct slice forwarded);
+struct address proxies_client(const struct networks *proxies, const struct address *peer, struct slice forwarded);
 
 #endif

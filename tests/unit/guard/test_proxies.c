@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct proxies proxies_of(const char *text)
+static struct networks proxies_of(const char *text)
 {
-    struct proxies proxies;
+    struct networks proxies;
     char mistake[ADDRESS_MISTAKE_BYTES];
-    if (!proxies_parse(&proxies, slice_of(text), mistake)) fail_msg("%s", mistake);
+    if (!networks_parse(&proxies, slice_of(text), mistake)) fail_msg("%s", mistake);
     return proxies;
 }
 
@@ -70,7 +70,7 @@ static void only_what_proxies_saw_is_believed(void **state)
         { "10.0.0.1", "198.51.100.1:99999", "10.0.0.1" },
         { "10.0.0.1", "fe80::1%eth0", "10.0.0.1" },
     };
-    struct proxies proxies = proxies_of("10.0.0.0/8, 2001:db8:1::/48");
+    struct networks proxies = proxies_of("10.0.0.0/8, 2001:db8:1::/48");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct address peer;
         assert_true(address_parse(&peer, slice_of(rows[i].peer)));
@@ -85,10 +85,10 @@ static void only_what_proxies_saw_is_believed(void **state)
 static void without_proxies_the_header_means_nothing(void **state)
 {
     (void)state;
-    struct proxies none = proxies_of("");
+    struct networks none = proxies_of("");
     struct address peer;
     assert_true(address_parse(&peer, SLICE("127.0.0.1")));
-    assert_false(proxies_trust(&none, &peer));
+    assert_false(networks_have(&none, &peer));
     struct address client = proxies_client(&none, &peer, SLICE("127.0.0.1, 198.51.100.1"));
     assert_true(address_equal(&client, &peer));
 }
@@ -97,7 +97,7 @@ static void without_proxies_the_header_means_nothing(void **state)
 static void a_long_header_neither_hides_the_client_nor_costs(void **state)
 {
     (void)state;
-    struct proxies proxies = proxies_of("10.0.0.0/8");
+    struct networks proxies = proxies_of("10.0.0.0/8");
     struct address peer, want;
     assert_true(address_parse(&peer, SLICE("10.0.0.1")));
     assert_true(address_parse(&want, SLICE("198.51.100.1")));
@@ -138,8 +138,8 @@ static void a_list_is_taken_whole_or_not_at_all(void **state)
     };
     char mistake[ADDRESS_MISTAKE_BYTES];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct proxies proxies = proxies_of("192.0.2.1"), before = proxies;
-        bool taken = proxies_parse(&proxies, slice_of(rows[i].text), mistake);
+        struct networks proxies = proxies_of("192.0.2.1"), before = proxies;
+        bool taken = networks_parse(&proxies, slice_of(rows[i].text), mistake);
         if (taken != (rows[i].count >= 0)) fail_msg("\"%s\"", rows[i].text);
         if (taken) {
             assert_int_equal(proxies.count, rows[i].count);
@@ -149,12 +149,12 @@ static void a_list_is_taken_whole_or_not_at_all(void **state)
         }
     }
 
-    char many[64 * PROXIES_MAX] = "10.0.0.0";
-    for (int i = 1; i < PROXIES_MAX; i++) snprintf(many + strlen(many), sizeof(many) - strlen(many), ",10.0.0.%d", i);
-    assert_int_equal(proxies_of(many).count, PROXIES_MAX);
+    char many[64 * NETWORKS_MAX] = "10.0.0.0";
+    for (int i = 1; i < NETWORKS_MAX; i++) snprintf(many + strlen(many), sizeof(many) - strlen(many), ",10.0.0.%d", i);
+    assert_int_equal(proxies_of(many).count, NETWORKS_MAX);
     snprintf(many + strlen(many), sizeof(many) - strlen(many), ",10.0.1.0");
-    struct proxies proxies;
-    assert_false(proxies_parse(&proxies, slice_of(many), mistake));
+    struct networks proxies;
+    assert_false(networks_parse(&proxies, slice_of(many), mistake));
 }
 
 int main(void)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "guard/address.h"
+#include "base/address.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -100,6 +100,45 @@ static void addresses_are_read_strictly_and_printed_shortest(void **state)
     }
     assert_false(address_parse(&(struct address){ { 0 } }, (struct slice){ "1.2.3.4\0", 8 }));
     assert_false(address_parse_hop(&(struct address){ { 0 } }, (struct slice){ NULL, 0 }));
+}
+
+static void where_one_listens_has_an_address_and_a_port(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *address; /* NULL: refused */
+        uint16_t port;
+    } rows[] = {
+        { "127.0.0.1:20080", "127.0.0.1", 20080 },
+        { "0.0.0.0:0", "0.0.0.0", 0 },
+        { "[::]:65535", "::", 65535 },
+        { "[::1]:1", "::1", 1 },
+        { "[::ffff:127.0.0.1]:1", "127.0.0.1", 1 },
+        { "", NULL, 0 },
+        { ":80", NULL, 0 },
+        { "127.0.0.1", NULL, 0 },
+        { "127.0.0.1:", NULL, 0 },
+        { "127.0.0.1:65536", NULL, 0 },
+        { "127.0.0.1:080", NULL, 0 },
+        { " 127.0.0.1:80", NULL, 0 },
+        { "::1:80", NULL, 0 },
+        { "[::1]", NULL, 0 },
+        { "[::1]80", NULL, 0 },
+        { "[127.0.0.1]:80", NULL, 0 },
+        { "[]:80", NULL, 0 },
+        { "localhost:80", NULL, 0 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct address address;
+        uint16_t port;
+        char text[ADDRESS_TEXT_BYTES];
+        bool read = address_parse_port(&address, &port, slice_of(rows[i].text));
+        if (read != (rows[i].address != NULL)) fail_msg("\"%s\": %s", rows[i].text, read ? "taken" : "refused");
+        if (!read) continue;
+        address_print(text, &address);
+        assert_string_equal(text, rows[i].address);
+        assert_int_equal(port, rows[i].port);
+    }
 }
 
 static void both_kinds_of_socket_give_one_client_one_address(void **state)
@@ -252,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read_strictly_and_printed_shortest),
+        cmocka_unit_test(where_one_listens_has_an_address_and_a_port),
         cmocka_unit_test(both_kinds_of_socket_give_one_client_one_address),
         cmocka_unit_test(rates_count_an_ipv4_address_or_an_ipv6_64),
         cmocka_unit_test(networks_are_read_strictly_and_say_what_is_wrong),

@@ -1,4 +1,4 @@
-#include "guard/address.h"
+#include "base/address.h"
 
 #include "base/text.h"
 
@@ -47,33 +47,39 @@ static struct slice trimmed(struct slice text)
     return text;
 }
 
-static bool port_valid(struct slice text)
+static bool port_parse(uint16_t *out, struct slice text)
 {
     uint64_t port;
-    return text_to_u64(text, &port) && port <= UINT16_MAX;
+    if (!text_to_u64(text, &port) || port > UINT16_MAX) return false;
+    *out = (uint16_t)port;
+    return true;
+}
+
+bool address_parse_port(struct address *out, uint16_t *port, struct slice text)
+{
+    const char *colon = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;
+    if (colon == NULL) return false;
+    struct slice host = { text.data, (size_t)(colon - text.data) };
+    if (!port_parse(port, (struct slice){ colon + 1, text.len - host.len - 1 })) return false;
+    bool brackets = host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
+    if (brackets) host = (struct slice){ host.data + 1, host.len - 2 };
+    return address_parse(out, host) && brackets == (memchr(host.data, ':', host.len) != NULL);
 }
 
 bool address_parse_hop(struct address *out, struct slice text)
 {
+    uint16_t port;
     text = trimmed(text);
     if (text.len == 0) return false;
-
-    if (text.data[0] == '[') {
-        const char *end = memchr(text.data, ']', text.len);
-        if (end == NULL) return false;
-        struct slice inside = { text.data + 1, (size_t)(end - text.data) - 1 };
-        struct slice behind = { end + 1, text.len - inside.len - 2 };
-        if (behind.len > 0 && (behind.data[0] != ':' || !port_valid((struct slice){ behind.data + 1, behind.len - 1 })))
-            return false;
+    bool brackets = text.data[0] == '[';
+    if (brackets && text.data[text.len - 1] == ']') {
+        struct slice inside = { text.data + 1, text.len - 2 };
         return memchr(inside.data, ':', inside.len) != NULL && address_parse(out, inside);
     }
-
     /* One colon stands before a port; IPv6 has at least two. */
     const char *first = memchr(text.data, ':', text.len);
-    if (first == NULL || first != memrchr(text.data, ':', text.len)) return address_parse(out, text);
-    struct slice host = { text.data, (size_t)(first - text.data) };
-    struct slice port = { first + 1, text.len - host.len - 1 };
-    return port_valid(port) && address_parse(out, host);
+    bool bare = first == NULL || first != memrchr(text.data, ':', text.len);
+    return !brackets && bare ? address_parse(out, text) : address_parse_port(out, &port, text);
 }
 
 bool address_from_sockaddr(struct address *out, const struct sockaddr *from)
@@ -125,24 +131,15 @@ struct address address_rate_key(const struct address *address)
     return address_is_v4(address) ? *address : address_cut(address, 64);
 }
 
-static bool network_mistake(char mistake[ADDRESS_MISTAKE_BYTES], struct slice text, const char *what)
-{
-    /* What is shown was given by an operator, but may be of any length and any bytes. */
-    size_t len = text.len < 64 ? text.len : 64;
-    if (!utf8_valid((struct slice){ text.data, len }) || text_has_control((struct slice){ text.data, len })) len = 0;
-    snprintf(mistake, ADDRESS_MISTAKE_BYTES, "\"%.*s%s\" %s", (int)len, len > 0 ? text.data : "", len < text.len ? "…" : "",
-             what);
-    return false;
-}
+static const char bits_beyond[] = "has bits beyond its prefix that are not zero";
 
-bool network_parse(struct network *out, struct slice text, char mistake[ADDRESS_MISTAKE_BYTES])
+const char *network_read(struct network *out, struct slice text)
 {
     const char *slash = text.len > 0 ? memchr(text.data, '/', text.len) : NULL;
     struct slice host = { text.data, slash != NULL ? (size_t)(slash - text.data) : text.len };
     struct address address;
     if (!address_parse(&address, host))
-        return network_mistake(mistake, text,
-                               "is not an address or a network, such as 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32.");
+        return "is not an address or a network: IPv4 (192.0.2.7, 10.0.0.0/8) or IPv6 (2001:db8::1, 2001:db8::/32)";
 
     uint64_t bits = ADDRESS_BITS;
     if (slash != NULL) {
@@ -150,21 +147,30 @@ bool network_parse(struct network *out, struct slice text, char mistake[ADDRESS_
         bool v4 = memchr(host.data, ':', host.len) == NULL;
         struct slice digits = { slash + 1, text.len - host.len - 1 };
         if (!text_to_u64(digits, &bits) || bits > (v4 ? 32 : ADDRESS_BITS))
-            return network_mistake(mistake, text,
-                                   v4 ? "needs a whole number from 0 to 32 after the /."
-                                      : "needs a whole number from 0 to 128 after the /.");
+            return v4 ? "needs a whole number from 0 to 32 after the /" : "needs a whole number from 0 to 128 after the /";
         if (v4) bits += V4_BITS_BEFORE;
     }
 
-    struct network network = { .address = address_cut(&address, (unsigned)bits), .bits = (uint8_t)bits };
-    if (!address_equal(&network.address, &address)) {
-        char meant[NETWORK_TEXT_BYTES], what[128];
-        network_print(meant, &network);
-        snprintf(what, sizeof(what), "has bits set beyond its prefix; the network is %s.", meant);
-        return network_mistake(mistake, text, what);
+    *out = (struct network){ .address = address_cut(&address, (unsigned)bits), .bits = (uint8_t)bits };
+    return address_equal(&out->address, &address) ? NULL : bits_beyond;
+}
+
+bool network_parse(struct network *out, struct slice text, char mistake[ADDRESS_MISTAKE_BYTES])
+{
+    struct network network;
+    const char *wrong = network_read(&network, text);
+    if (wrong == NULL) {
+        *out = network;
+        return true;
     }
-    *out = network;
-    return true;
+    char meant[NETWORK_TEXT_BYTES] = "";
+    if (wrong == bits_beyond) network_print(meant, &network);
+    /* What is shown was given by an operator, but may be of any length and any bytes. */
+    size_t len = text.len < 64 ? text.len : 64;
+    if (!utf8_valid((struct slice){ text.data, len }) || text_has_control((struct slice){ text.data, len })) len = 0;
+    snprintf(mistake, ADDRESS_MISTAKE_BYTES, "\"%.*s%s\" %s%s%s.", (int)len, len > 0 ? text.data : "",
+             len < text.len ? "…" : "", wrong, meant[0] != '\0' ? "; the network is " : "", meant);
+    return false;
 }
 
 void network_print(char out[NETWORK_TEXT_BYTES], const struct network *network)
@@ -184,4 +190,33 @@ bool network_has(const struct network *network, const struct address *address)
     if (network->bits < V4_BITS_BEFORE && address_is_v4(address)) return false;
     struct address cut = address_cut(address, network->bits);
     return address_equal(&cut, &network->address);
+}
+
+bool networks_parse(struct networks *out, struct slice text, char mistake[ADDRESS_MISTAKE_BYTES])
+{
+    struct networks networks = { .count = 0 };
+    text = trimmed(text);
+    bool more = text.len > 0;
+    while (more) {
+        const char *comma = memchr(text.data, ',', text.len);
+        struct slice one = { text.data, comma != NULL ? (size_t)(comma - text.data) : text.len };
+        if (networks.count == NETWORKS_MAX) {
+            snprintf(mistake, ADDRESS_MISTAKE_BYTES, "At most %d can be named; a network counts as one.", NETWORKS_MAX);
+            return false;
+        }
+        if (!network_parse(&networks.each[networks.count], trimmed(one), mistake)) return false;
+        networks.count++;
+        more = comma != NULL;
+        if (more) text = (struct slice){ comma + 1, text.len - one.len - 1 };
+    }
+    *out = networks;
+    return true;
+}
+
+bool networks_have(const struct networks *networks, const struct address *address)
+{
+    for (uint32_t i = 0; i < networks->count; i++) {
+        if (network_has(&networks->each[i], address)) return true;
+    }
+    return false;
 }
