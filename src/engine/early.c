@@ -58,11 +58,3 @@ bool engine_notice(const struct engine *engine, uint64_t sale_id, struct board_n
     while (!board_read(board_at(engine, sale_id), out)) continue; /* a writer is between two stores */
     return sale_id != 0 && out->sale_id == sale_id;
 }
-
-bool engine_admission(const struct engine *engine, uint64_t sale_id, enum admission *out)
-{
-    struct board_notice notice;
-    bool found = engine_notice(engine, sale_id, &notice);
-    *out = notice.admission;
-    return found;
-}

@@ -3,7 +3,7 @@
  * Two halves. engine_decide_*() read and answer a verdict; on VERDICT_WON or VERDICT_DONE they have filled a complete
  * decision. engine_apply() writes that decision and cannot fail; replay calls engine_apply() alone. The caller holds one
  * lock around decide, apply and the append to the journal (gate/local.c); only engine_refuse_early(),
- * engine_refuse_token_early(), engine_notice() and engine_admission() may be called without it. A decision's time is the
+ * engine_refuse_token_early() and engine_notice() may be called without it. A decision's time is the
  * caller's, or that of the decision before it where the caller read the clock a little too early: times in the journal never
  * go back (P12).
  *
@@ -64,10 +64,8 @@ struct grab_answer {
  * found no good token, SOLD_OUT or BUSY for one turned away. VERDICT_DONE when only the full decision can tell. */
 enum verdict engine_refuse_early(const struct engine *engine, const struct grab *grab);
 
-/* Without the lock, from any thread: what stands on the board outside a sale, or whom it admits. False where the sale is not
- * in memory. */
+/* Without the lock, from any thread: what stands on the board outside a sale. False where the sale is not in memory. */
 bool engine_notice(const struct engine *engine, uint64_t sale_id, struct board_notice *out);
-bool engine_admission(const struct engine *engine, uint64_t sale_id, enum admission *out);
 
 /* First that applies: BAD_INPUT (no units, a text too long or with a NUL in it), NO_SUCH_SALE, REPEATED / KEY_REUSED
  * (same key, other units), CLOSED, NOT_OPEN, PAUSED, TOKEN_REQUIRED, TOKEN_INVALID, OVER_LIMIT, ALREADY_WON, SOLD_OUT, BUSY

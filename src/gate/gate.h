@@ -107,9 +107,7 @@ bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
 void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
 /* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id);
-/* Whom the sale admits, and all that stands on the board outside it; false where memory does not have it. No lock: on the
- * way of every grab. */
-bool gate_sale_admission(const struct gate *gate, uint64_t sale_id, enum admission *out);
+/* What stands on the board outside the sale; false where memory does not have it. No lock: on the way of every grab. */
 bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out);
 /* VERDICT_DONE with the order once it is durable, or VERDICT_NO_SUCH_ORDER where memory does not have it. */
 void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);

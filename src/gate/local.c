@@ -225,11 +225,6 @@ bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)
     return !gate_sale(gate, sale_id, &sale);
 }
 
-bool gate_sale_admission(const struct gate *gate, uint64_t sale_id, enum admission *out)
-{
-    return engine_admission(gate->engine, sale_id, out);
-}
-
 bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out)
 {
     return engine_notice(gate->engine, sale_id, out);

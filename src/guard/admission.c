@@ -92,9 +92,3 @@ void admission_settle(struct admission_counts *counts, uint64_t sale_id, enum ve
         if (word_id(is) != (uint32_t)sale_id || (uint32_t)is == 0) return;
     } while (!atomic_compare_exchange_weak_explicit(word, &is, is - 1, memory_order_relaxed, memory_order_relaxed));
 }
-
-uint32_t admission_count(const struct admission_counts *counts, uint64_t sale_id)
-{
-    uint64_t is = atomic_load_explicit(word_at(counts, sale_id), memory_order_relaxed);
-    return word_id(is) == (uint32_t)sale_id ? (uint32_t)is : 0;
-}

@@ -24,6 +24,5 @@ bool admission_enter(struct admission_counts *counts, const struct board_notice 
 /* The gate's answer to one that has entered. A repeat of a win, and a refusal that comes before the guard's in the order of
  * problems, do not count after all. */
 void admission_settle(struct admission_counts *counts, uint64_t sale_id, enum verdict verdict);
-uint32_t admission_count(const struct admission_counts *counts, uint64_t sale_id); /* 0 where none has entered */
 
 #endif

@@ -23,7 +23,6 @@ struct peers {
     struct region region;
     struct peer *slots;
     uint32_t slot_mask;
-    uint32_t addresses;
     uint32_t connections, connections_max;
     _Atomic uint32_t per_peer_max;
     uint8_t secret[16];
@@ -95,10 +94,7 @@ static bool enter_locked(struct peers *peers, const struct address *key)
     struct peer *peer = &peers->slots[slot_find(peers, key)];
     uint32_t per_peer_max = atomic_load_explicit(&peers->per_peer_max, memory_order_relaxed);
     if (per_peer_max > 0 && peer->connections >= per_peer_max) return false;
-    if (peer->connections == 0) {
-        peer->address = *key;
-        peers->addresses++;
-    }
+    if (peer->connections == 0) peer->address = *key;
     peer->connections++;
     peers->connections++;
     return true;
@@ -124,7 +120,6 @@ void peers_leave(struct peers *peers, const struct address *address)
         peers->slots[at].connections--;
     } else {
         slot_empty(peers, at);
-        peers->addresses--;
     }
     pthread_mutex_unlock(&peers->lock);
 }
@@ -132,21 +127,4 @@ void peers_leave(struct peers *peers, const struct address *address)
 void peers_set_max(struct peers *peers, uint32_t per_peer_max)
 {
     atomic_store_explicit(&peers->per_peer_max, per_peer_max, memory_order_relaxed);
-}
-
-uint32_t peers_count(struct peers *peers, const struct address *address)
-{
-    struct address key = address_rate_key(address);
-    pthread_mutex_lock(&peers->lock);
-    uint32_t count = peers->slots[slot_find(peers, &key)].connections;
-    pthread_mutex_unlock(&peers->lock);
-    return count;
-}
-
-uint32_t peers_addresses(struct peers *peers)
-{
-    pthread_mutex_lock(&peers->lock);
-    uint32_t addresses = peers->addresses;
-    pthread_mutex_unlock(&peers->lock);
-    return addresses;
 }

@@ -22,7 +22,5 @@ bool peers_enter(struct peers *peers, const struct address *address);
 void peers_leave(struct peers *peers, const struct address *address);
 /* A lower limit ends no connection: those that are there stay, new ones are refused until there are fewer. */
 void peers_set_max(struct peers *peers, uint32_t per_peer_max);
-uint32_t peers_count(struct peers *peers, const struct address *address);
-uint32_t peers_addresses(struct peers *peers); /* how many have a connection */
 
 #endif

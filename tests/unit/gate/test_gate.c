@@ -231,10 +231,10 @@ static void a_token_is_told_when_durable_and_stays_spent_after_a_restart(void **
     gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, 3, &made.ticket);
     await(stand, &made);
     uint64_t sale = made.ticket.sale.id;
-    enum admission admission;
-    assert_true(gate_sale_admission(stand->gate, sale, &admission));
-    assert_int_equal(admission, ADMISSION_TOKEN);
-    assert_false(gate_sale_admission(stand->gate, sale + 1, &admission));
+    struct board_notice notice;
+    assert_true(gate_sale_notice(stand->gate, sale, &notice));
+    assert_int_equal(notice.admission, ADMISSION_TOKEN);
+    assert_false(gate_sale_notice(stand->gate, sale + 1, &notice));
 
     struct told ann = token(stand, sale, "ann"), bob = token(stand, sale, "bob");
     assert_int_equal(ann.ticket.verdict, VERDICT_DONE);
