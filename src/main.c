@@ -9,6 +9,7 @@
 #include "ledger/ledger.h"
 #include "people/people.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -148,10 +149,7 @@ static void blocks_stop(struct app *app)
 
 static enum fault guard_start(struct app *app)
 {
-    char mistake[256];
     struct guard_options options = {
-        .proxies = slice_of(app->config.proxies),
-        .limits = slice_of(app->config.limits),
         .connections_max = (uint32_t)app->config.connections_max,
         .memory_bytes_max = (uint64_t)app->config.memory_mb_max << 20,
         .breaker = BREAKER_NUMBERS_DEFAULT,
@@ -161,9 +159,11 @@ static enum fault guard_start(struct app *app)
     options.breaker.slow_ms = (uint32_t)app->config.breaker_slow_ms;
     options.breaker.open_ms = (uint32_t)app->config.breaker_open_ms;
     options.breaker.probes = (uint32_t)app->config.breaker_probes;
-    enum fault fault = guard_open(&app->guard, &options, mistake);
-    if (fault == FAULT_CONFIG) log_error("main", "%s", mistake);
-    return fault;
+    char mistake[256];
+    bool reads = networks_parse(&options.proxies, slice_of(app->config.proxies), mistake) &&
+                 limit_terms_read(&options.limits, slice_of(app->config.limits), mistake);
+    assert(reads); /* the table of options has looked */
+    return guard_open(&app->guard, &options);
 }
 
 static void guard_stop(struct app *app)
@@ -266,6 +266,10 @@ static void app_reload(struct app *app, int argc, char **argv)
         log_error("main", "not reloaded: %s", mistake.text);
         return;
     }
+    struct limit_terms limits, now;
+    char wrong[LIMIT_MISTAKE_BYTES];
+    bool reads = limit_terms_read(&limits, slice_of(config.limits), wrong);
+    assert(reads);                                                        /* the table of options has looked */
     bool limits_changed = strcmp(app->config.limits, config.limits) != 0; /* else what an admin has set stays */
     int taken = config_reload(&app->config, &config, &mistake);
     log_set_level(level_of(app->config.log_level));
@@ -273,9 +277,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     people_reload(app->people);
     lines_declare_all(app);
     server_check_lines(app->server);
-    char wrong[256];
-    if (limits_changed && !guard_set_limits(app->guard, slice_of(app->config.limits), wrong))
-        log_error("main", "limits stay as they are: %s", wrong);
+    if (limits_changed) guard_change_limits(app->guard, &limits, LIMITS_ALL, &now);
     log_info("main", "reloaded: %d options changed", taken);
     if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +26,11 @@ struct line {
 void log_set_level(enum log_level level)
 {
     atomic_store_explicit(&level_min, (int)level, memory_order_relaxed);
+}
+
+bool log_speaks(enum log_level level)
+{
+    return (int)level >= atomic_load_explicit(&level_min, memory_order_relaxed);
 }
 
 static void line_add(struct line *line, const char *text, size_t len)
@@ -78,7 +82,7 @@ static void line_add_readable(struct line *line, const char *text)
 
 void log_line(enum log_level level, const char *room, const char *format, ...)
 {
-    if ((int)level < atomic_load_explicit(&level_min, memory_order_relaxed)) return;
+    if (!log_speaks(level)) return;
 
     /* The caller may be about to tell of an error: what it finds in errno is not ours to change. */
     int errno_kept = errno;

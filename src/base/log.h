@@ -2,9 +2,12 @@
 #ifndef STAMPEDE_BASE_LOG_H
 #define STAMPEDE_BASE_LOG_H
 
+#include <stdbool.h>
+
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level level);
+bool log_speaks(enum log_level level); /* for a line that costs something to make */
 void log_line(enum log_level level, const char *room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #define log_debug(room, ...) log_line(LOG_DEBUG, room, __VA_ARGS__)

@@ -12,9 +12,9 @@
 #define METRICS(COUNTER, FAMILY, HISTOGRAM)                                                                               \
     FAMILY(GRABS, "stampede_grabs_total", "verdict", 32, "Grabs by verdict.")                                             \
     FAMILY(RESPONSES, "stampede_http_responses_total", "status", 6, "HTTP answers by class of status.")                   \
-    FAMILY(GUARD_REFUSED, "stampede_guard_refused_total", "check", 8, "Requests turned away by each check of the guard.")   \
+    FAMILY(GUARD_REFUSED, "stampede_guard_refused_total", "check", 16, "Who was turned away, by each check of the guard.")  \
+    FAMILY(SHED_REFUSED, "stampede_shed_refused_total", "class", 8, "Requests shed, by class of routes.")                   \
     FAMILY(LINE_OUTCOMES, "stampede_line_outcomes_total", "outcome", 16, "Waits in line by what became of them.")           \
-    COUNTER(LOGINS_REFUSED, "stampede_logins_refused_total", "Logins turned away for too many tries.")                      \
     COUNTER(CONNECTIONS_ACCEPTED, "stampede_connections_accepted_total", "Connections taken.")                            \
     COUNTER(CONNECTIONS_REFUSED, "stampede_connections_refused_total", "Connections turned away at the limit.")           \
     COUNTER(CONNECTIONS_CLOSED, "stampede_connections_closed_total", "Connections ended.")                                \

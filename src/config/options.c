@@ -3,6 +3,7 @@
 #include "base/address.h"
 #include "base/text.h"
 #include "bounds.h"
+#include "config/limits.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -20,6 +21,19 @@ _Static_assert(REACTORS_MAX + PASSWORD_THREADS_MAX + QUERY_THREADS_MAX + 3 <= TH
 #define AT(field) offsetof(struct config, field)
 #define WHOLE(field, low, high) .kind = OPTION_INTEGER, .offset = AT(field), .min = (low), .max = (high)
 
+static bool networks_check(struct slice value, char mistake[256])
+{
+    struct networks networks;
+    return networks_parse(&networks, value, mistake);
+}
+
+static bool limits_check(struct slice value, char mistake[256])
+{
+    struct limit_terms terms;
+    return limit_terms_read(&terms, value, mistake);
+}
+_Static_assert(ADDRESS_MISTAKE_BYTES <= 256 && LIMIT_MISTAKE_BYTES <= 256, "the mistakes fit");
+
 /* clang-format off */
 const struct option options[OPTIONS_COUNT] = {
     { "data", .kind = OPTION_PATH, .offset = AT(data), .fallback = "./data",
@@ -32,9 +46,9 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "PEM file with the private key of tls_cert." },
     { "keys", .kind = OPTION_PATH, .offset = AT(keys), .fallback = "",
       .help = "File of the keys that sign logins; empty means the file keys in the data folder." },
-    { "proxies", .kind = OPTION_TEXT, .offset = AT(proxies), .fallback = "",
+    { "proxies", .kind = OPTION_TEXT, .offset = AT(proxies), .fallback = "", .check = networks_check,
       .help = "Addresses and networks of proxies whose X-Forwarded-For counts, separated by commas." },
-    { "limits", .kind = OPTION_TEXT, .offset = AT(limits), .fallback = "", .reloads = true,
+    { "limits", .kind = OPTION_TEXT, .offset = AT(limits), .fallback = "", .reloads = true, .check = limits_check,
       .help = "Limits of the guard that differ from their defaults, as name=value,name=value." },
     { "blocks", .kind = OPTION_PATH, .offset = AT(blocks), .fallback = "",
       .help = "File of the users and addresses that are turned away; empty means the file blocks in the data folder." },
@@ -214,6 +228,11 @@ bool option_set(struct config *config, const struct option *option, struct slice
         const char *choices = option->kind == OPTION_CHOICE ? option->choices : "";
         const char *space = choices[0] != '\0' ? " " : "";
         snprintf(why->text, sizeof(why->text), "%s %s%s%s", option->name, objection, space, choices);
+        return false;
+    }
+    char mistake[256];
+    if (option->check != NULL && !option->check(value, mistake)) {
+        snprintf(why->text, sizeof(why->text), "%s: %s", option->name, mistake);
         return false;
     }
     char *text = (char *)config + option->offset;

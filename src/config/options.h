@@ -26,7 +26,9 @@ struct option {
     int64_t min, max;
     const char *choices; /* separated by one space */
     bool reloads;        /* SIGHUP makes a new value count */
-    const char *help;    /* one sentence */
+    /* Of a text with a form of its own: whether value has it; else mistake is a sentence. NULL: any text will do. */
+    bool (*check)(struct slice value, char mistake[256]);
+    const char *help; /* one sentence */
 };
 
 #define OPTIONS_COUNT 36

@@ -1,5 +1,6 @@
 #include "gateway/connection.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "gateway/request.h"
@@ -230,7 +231,7 @@ static size_t connection_serve(struct connection *c, char *data, size_t len)
             request_begin(c, &http);
             continue;
         }
-        if (progress == HTTP_BAD) connection_refuse(c, c->parser.problem);
+        if (progress == HTTP_BAD) connection_refuse(c, request_unreadable(c, c->parser.problem));
         if (progress == HTTP_NEEDS_CONTINUE) {
             static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
             connection_make_room(c, sizeof go_on);
@@ -399,17 +400,15 @@ static void connection_turn_away(struct connection *c)
     connection_settle(c);
 }
 
-/* Learns who it is. False: its address has as many connections as it may. A proxy has many clients and is not counted. */
+/* Learns who it is. False: its address has as many connections as it may. */
 static bool connection_greet(struct connection *c)
 {
     struct sockaddr_storage peer;
     int len = sizeof peer;
-    struct guard *guard = c->reactor->server->rooms.guard;
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer, &len) != 0)
         return true; /* gone already: the next read says so */
-    if (!address_from_sockaddr(&c->peer, (struct sockaddr *)&peer) || networks_have(&guard->proxies, &c->peer)) return true;
-    c->counted = peers_enter(guard->peers, &c->peer);
-    return c->counted;
+    if (!address_from_sockaddr(&c->peer, (struct sockaddr *)&peer)) return true;
+    return guard_greet(c->reactor->server->rooms.guard, &c->peer, mono_ns(), &c->counted);
 }
 
 void connection_accept(struct reactor *reactor)

@@ -88,6 +88,16 @@ static void line_tell_answer(struct request *request, const struct gate_ticket *
     if (verdict == VERDICT_WON || verdict == VERDICT_SOLD_OUT) line_tell_sold_out(request);
 }
 
+/* The checks of the guard that only the gate can put in their place among the problems. */
+static void refusal_count(struct request *request, enum verdict verdict)
+{
+    struct guard *guard = request_rooms(request)->guard;
+    if (verdict == VERDICT_TOKEN_REQUIRED || verdict == VERDICT_TOKEN_INVALID)
+        guard_refused(guard, GUARD_TOKEN, &request->visit);
+    else if (verdict == VERDICT_BUSY && request->turned_away)
+        guard_refused(guard, GUARD_ADMIT, &request->visit);
+}
+
 static void grab_done(struct gate_ticket *ticket)
 {
     struct request *request = REQUEST_OF(ticket, ticket);
@@ -97,6 +107,7 @@ static void grab_done(struct gate_ticket *ticket)
     if (past) verdict = VERDICT_CLOSED;
     if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, verdict);
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
+    refusal_count(request, verdict);
     if (verdict == VERDICT_WON || verdict == VERDICT_REPEATED) {
         grab_won(request, &ticket->grab.order);
     } else if (verdict == VERDICT_ALREADY_WON) {
@@ -136,7 +147,7 @@ static bool grab_buyer(struct request *request, const struct board_notice *notic
  * good token and how many were admitted, only the gate what was won and spent. Most sales want neither, and pay nothing. */
 static void grab_guard(struct request *request, const struct board_notice *notice, struct slice token, struct grab *grab)
 {
-    request->entered = false;
+    request->entered = request->turned_away = false;
     bool takes_tokens = notice->admission == ADMISSION_TOKEN || notice->admission == ADMISSION_LINE;
     if (!takes_tokens && notice->admit_max == 0) return;
     grab->now_ms = gate_now_ms(request_rooms(request)->gate);
@@ -145,7 +156,7 @@ static void grab_guard(struct request *request, const struct board_notice *notic
         grab->token_nonce = claim.nonce;
     if (notice->admit_max == 0) return;
     request->entered = admission_enter(request_rooms(request)->admissions, notice, grab);
-    grab->turned_away = !request->entered;
+    grab->turned_away = request->turned_away = !request->entered;
 }
 
 struct grab_body {
@@ -182,6 +193,7 @@ static void grab_refuse(struct request *request, enum verdict verdict, const cha
 {
     if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
+    guard_refused(request_rooms(request)->guard, GUARD_LINE, &request->visit);
     reply_verdict_detail(request, verdict, detail);
 }
 
@@ -200,7 +212,7 @@ static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
     request->parked = false;
     request->let_in = outcome == LINE_ADMITTED;
     request->visit.entered_ns = mono_ns(); /* what was waited on purpose is not slowness */
-    if (guard_is_blocked(&request->visit)) {
+    if (guard_is_blocked(request_rooms(request)->guard, &request->visit)) {
         grab_blocked(request);
         return;
     }

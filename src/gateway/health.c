@@ -45,6 +45,7 @@ static const char *label_word(enum metric metric, uint32_t value)
     if (metric == METRIC_GUARD_REFUSED) return guard_check_name(value);
     if (metric == METRIC_LINE_OUTCOMES)
         return value != LINE_WAITING && value < LINE_OUTCOMES ? line_outcome_word((enum line_outcome)value) : NULL;
+    if (metric == METRIC_SHED_REFUSED) return value < RATE_CLASSES ? rate_class_name((enum rate_class)value) : NULL;
     if (metric == METRIC_GRABS) return value < VERDICT_COUNT ? verdict_word((enum verdict)value) : NULL;
     return value < sizeof classes / sizeof *classes ? classes[value] : NULL;
 }
@@ -60,6 +61,24 @@ static size_t gauges_render(char *out, size_t size, const struct gauge *gauges, 
     for (size_t i = 0; i < count; i++) {
         len += (size_t)snprintf(out + len, size - len, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", gauges[i].name,
                                 gauges[i].help, gauges[i].name, gauges[i].name, gauges[i].value);
+    }
+    return len;
+}
+
+/* A family that the breakers count by themselves, one for each class of routes. */
+static size_t breakers_render(char *out, size_t size, const struct guard *guard)
+{
+    size_t len = 0;
+    for (int opened = 1; opened >= 0; opened--) {
+        const char *name = opened ? "stampede_breaker_opened_total" : "stampede_breaker_refused_total";
+        len += (size_t)snprintf(out + len, size - len, "# HELP %s %s, by class of routes.\n# TYPE %s counter\n", name,
+                                opened ? "How often a breaker opened" : "Requests an open breaker turned away", name);
+        for (enum rate_class class = 0; class < RATE_CLASSES; class ++) {
+            const struct breaker *breaker = &guard->breakers[class];
+            uint64_t total = atomic_load(opened ? &breaker->opened_total : &breaker->refused_total);
+            len += (size_t)snprintf(out + len, size - len, "%s{class=\"%s\"} %" PRIu64 "\n", name, rate_class_name(class),
+                                    total);
+        }
     }
     return len;
 }
@@ -101,6 +120,7 @@ void metrics_get(struct request *request)
     struct reactor *reactor = request->reactor;
     size_t len = metrics_render(reactor->body, sizeof reactor->body / 2, label_word);
     len += gauges_render(reactor->body + len, sizeof reactor->body - len, gauges, sizeof gauges / sizeof *gauges);
+    len += breakers_render(reactor->body + len, sizeof reactor->body - len, rooms->guard);
     reply_raw(request,
               &(struct http_head){ .status = 200, .content_type = SLICE("text/plain; version=0.0.4; charset=utf-8") },
               (struct slice){ reactor->body, len });

@@ -2,7 +2,7 @@
 #include "gateway/request.h"
 #include "gateway/resources.h"
 
-static void limits_reply(struct request *request, const struct allowance_terms *terms)
+static void limits_reply(struct request *request, const struct limit_terms *terms)
 {
     struct json_out out;
     allowance_render(reply_json(request, &out), terms);
@@ -11,7 +11,7 @@ static void limits_reply(struct request *request, const struct allowance_terms *
 
 void limits_get(struct request *request)
 {
-    struct allowance_terms terms;
+    struct limit_terms terms;
     allowance_read(request_rooms(request)->guard->allowance, &terms);
     limits_reply(request, &terms);
 }
@@ -19,12 +19,11 @@ void limits_get(struct request *request)
 void limits_put(struct request *request)
 {
     struct guard *guard = request_rooms(request)->guard;
-    struct allowance_terms terms;
-    struct json_field fields[ALLOWANCE_ROWS];
+    struct limit_terms terms, now;
+    struct json_field fields[LIMIT_ROWS];
     struct json_found found;
-    allowance_read(guard->allowance, &terms);
     allowance_fields(fields);
-    if (!body_read(request, fields, ALLOWANCE_ROWS, &terms, &found)) return;
-    guard_change_limits(guard, &terms);
-    limits_reply(request, &terms);
+    if (!body_read(request, fields, LIMIT_ROWS, &terms, &found)) return;
+    guard_change_limits(guard, &terms, found.given, &now);
+    limits_reply(request, &now);
 }

@@ -130,6 +130,7 @@ static void place_probed(struct gate_ticket *ticket)
         reply_problem(request, PROBLEM_BUSY, LINE_TWICE_DETAIL);
         break;
     default:
+        guard_refused(rooms->guard, GUARD_LINE, &request->visit);
         reply_problem(request, PROBLEM_BUSY, LINE_FULL_DETAIL);
         break;
     }

@@ -50,19 +50,46 @@ void request_leave(struct request *request)
     request_end(request);
 }
 
+/* What the guard says of it goes out as the answer. */
+static bool request_passes(struct request *request, enum problem problem)
+{
+    if (problem != PROBLEM_NONE) reply_problem(request, problem, NULL);
+    return problem == PROBLEM_NONE;
+}
+
+/* The checks of the address it comes from, as of a route of this class. False: has replied. */
+static bool request_arrives(struct request *request, enum rate_class class)
+{
+    struct guard_visit *visit = &request->visit;
+    visit->class = class;
+    visit->blocks = request->reactor->blocks;
+    visit->method = method_word(request->http.method);
+    visit->path = request->route != NULL ? request->route->path : "(no route)";
+    visit->entered_ns = mono_ns();
+    return request_passes(request, guard_arrive(request_rooms(request)->guard, visit, &request->retry_s));
+}
+
 bool request_guarded(struct request *request)
 {
-    struct guard *guard = request_rooms(request)->guard;
-    struct guard_visit *visit = &request->visit;
-    visit->class = request->route->class;
-    visit->blocks = request->reactor->blocks;
     /* Also where the sale takes no notice of the login: who is blocked stays blocked. */
-    visit->user = request->who.role == ROLE_NONE ? (struct slice){ "", 0 } : slice_of(request->who.name_bytes);
-    visit->entered_ns = mono_ns();
-    enum problem problem = guard_enter(guard, visit, &request->retry_s);
-    if (problem == PROBLEM_NONE) return true;
-    reply_problem(request, problem, NULL);
-    return false;
+    if (request->who.role != ROLE_NONE) request->visit.user = slice_of(request->who.name_bytes);
+    return request_passes(request, guard_enter(request_rooms(request)->guard, &request->visit, &request->retry_s));
+}
+
+enum problem request_unreadable(struct connection *connection, enum problem problem)
+{
+    struct reactor *reactor = connection->reactor;
+    struct guard *guard = reactor->server->rooms.guard;
+    if (networks_have(&guard->proxies, &connection->peer)) return problem;
+    struct guard_visit visit = { .class = RATE_QUERY,
+                                 .blocks = reactor->blocks,
+                                 .client = connection->peer,
+                                 .method = "bytes",
+                                 .path = "(no request)",
+                                 .entered_ns = mono_ns() };
+    uint32_t retry_s;
+    enum problem first = guard_arrive(guard, &visit, &retry_s);
+    return first != PROBLEM_NONE ? first : problem;
 }
 
 /* "Bearer TOKEN", the word in any case. */
@@ -107,44 +134,58 @@ static unsigned role_bit(enum role role)
     return 0;
 }
 
-static void request_dispatch(struct request *request)
+static void no_route_reply(struct request *request, const char *allow)
 {
-    char allow[64];
-    request->route = route_find(request->http.method, request->http.path, request->ids, allow);
-    if (request->route == NULL && allow[0] != '\0') {
-        char extra[96];
-        int len = snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-        struct json_out out;
-        reply_problem_begin(request, &out, PROBLEM_METHOD_NOT_ALLOWED, NULL);
-        json_object_end(&out);
-        reply_raw(request,
-                  &(struct http_head){
-                      .status = 405, .content_type = SLICE("application/problem+json"), .extra = { extra, (size_t)len } },
-                  (struct slice){ out.data, out.len });
-        return;
-    }
-    if (request->route == NULL) {
+    if (allow[0] == '\0') {
         reply_problem(request, PROBLEM_NO_SUCH_ROUTE, NULL);
         return;
     }
-    if (!text_to_u64(request->ids[0], &request->id)) request->id = 0;
+    char extra[96];
+    int len = snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
+    struct json_out out;
+    reply_problem_begin(request, &out, PROBLEM_METHOD_NOT_ALLOWED, NULL);
+    json_object_end(&out);
+    reply_raw(request,
+              &(struct http_head){
+                  .status = 405, .content_type = SLICE("application/problem+json"), .extra = { extra, (size_t)len } },
+              (struct slice){ out.data, out.len });
+}
 
+/* Whether the route is for this role. False: has replied. */
+static bool request_entitled(struct request *request)
+{
     unsigned who = request->route->who;
-    request->token_problem = who & WHO_ANYONE ? PROBLEM_NOT_LOGGED_IN : request_identify(request);
-    if (!(who & (WHO_ANYONE | WHO_ADMITTED))) {
-        if (request->token_problem != PROBLEM_NONE) {
-            reply_problem(request, request->token_problem, NULL);
-            return;
-        }
-        if (!(who & role_bit(request->who.role))) {
-            reply_problem(request, PROBLEM_FORBIDDEN, NULL);
-            return;
-        }
+    if (who & (WHO_ANYONE | WHO_ADMITTED)) return true;
+    enum problem problem = request->token_problem;
+    if (problem == PROBLEM_NONE && !(who & role_bit(request->who.role))) problem = PROBLEM_FORBIDDEN;
+    if (problem == PROBLEM_NONE) return true;
+    /* A route that is not counted is so for those it is for. Others pay, or they could guess here for nothing. */
+    if (request->route->class == RATE_CLASSES && !request_arrives(request, RATE_WRITE)) return false;
+    reply_problem(request, problem, NULL);
+    return false;
+}
+
+/* The address pays before anything is done for it: a flood of what will be refused is refused cheaply. */
+static void request_dispatch(struct request *request)
+{
+    char allow[64];
+    const struct route *route = route_find(request->http.method, request->http.path, request->ids, allow);
+    request->route = route;
+    if (route != NULL && route->who & WHO_BLOCKED) {
+        route->handler(request);
+        return;
     }
-    /* A grab is looked at first, so that bad input is told before anything else. */
-    bool looks = request->route->class != RATE_CLASSES && !(who & WHO_ADMITTED);
-    if (looks && !request_guarded(request)) return;
-    request->route->handler(request);
+    if (!request_arrives(request, route != NULL ? route->class : RATE_QUERY)) return;
+    if (route == NULL) {
+        no_route_reply(request, allow);
+        return;
+    }
+    if (!text_to_u64(request->ids[0], &request->id)) request->id = 0;
+    request->token_problem = route->who & WHO_ANYONE ? PROBLEM_NOT_LOGGED_IN : request_identify(request);
+    if (!request_entitled(request)) return;
+    /* A grab looks at its input and at the sale first, so that what is wrong with them is told before what is the user's. */
+    if (!(route->who & WHO_ADMITTED) && !request_guarded(request)) return;
+    route->handler(request);
 }
 
 void request_begin(struct connection *connection, const struct http_request *http)

@@ -35,6 +35,7 @@ struct request {
     /* Of a grab, for what comes after the gate: asking the ledger, and taking it back from the count of those admitted. */
     uint32_t units;
     bool entered;
+    bool turned_away; /* past admit_max */
     char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
 
     union {
@@ -50,7 +51,10 @@ void request_begin(struct connection *connection, const struct http_request *htt
 void request_end(struct request *request);
 /* The peer of a request in line is gone: takes it out, ends it. */
 void request_leave(struct request *request);
-/* The checks of the guard, once. False: has replied. */
+/* What to answer to bytes that are no request: what is wrong with them, unless the guard turns the peer away. They count as
+ * a read from its address; those that a proxy passed on do not, for nobody can tell whose they are. */
+enum problem request_unreadable(struct connection *connection, enum problem problem);
+/* The checks of the guard that need to know who asks, once. False: has replied. */
 bool request_guarded(struct request *request);
 static inline struct rooms *request_rooms(struct request *request)
 {

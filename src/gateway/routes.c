@@ -24,18 +24,25 @@ static const struct route routes[] = {
     { HTTP_POST_, "/v1/sales/{sale}/line", WHO_CUSTOMER, RATE_WRITE, line_post },
     { HTTP_GET_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_GRAB, place_get },
     { HTTP_DELETE_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_WRITE, place_delete },
+    /* Not counted, or whoever sets a limit too low by mistake could not take it back. */
     { HTTP_GET_, "/v1/limits", WHO_ADMIN, RATE_CLASSES, limits_get },
     { HTTP_PUT_, "/v1/limits", WHO_ADMIN, RATE_CLASSES, limits_put },
     { HTTP_GET_, "/v1/blocks", WHO_ADMIN, RATE_QUERY, blocks_get },
     { HTTP_POST_, "/v1/blocks", WHO_ADMIN, RATE_WRITE, blocks_post },
     { HTTP_DELETE_, "/v1/blocks/{entry}", WHO_ADMIN, RATE_WRITE, block_delete },
-    { HTTP_GET_, "/healthz", WHO_ANYONE, RATE_CLASSES, health_get },
-    { HTTP_GET_, "/readyz", WHO_ANYONE, RATE_CLASSES, ready_get },
-    { HTTP_GET_, "/metrics", WHO_ANYONE, RATE_CLASSES, metrics_get },
-    { HTTP_GET_, "/openapi.yaml", WHO_ANYONE, RATE_CLASSES, openapi_get },
+    { HTTP_GET_, "/healthz", WHO_ANYONE | WHO_BLOCKED, RATE_CLASSES, health_get },
+    { HTTP_GET_, "/readyz", WHO_ANYONE | WHO_BLOCKED, RATE_CLASSES, ready_get },
+    { HTTP_GET_, "/metrics", WHO_ANYONE | WHO_BLOCKED, RATE_CLASSES, metrics_get },
+    { HTTP_GET_, "/openapi.yaml", WHO_ANYONE, RATE_QUERY, openapi_get },
 };
 
 static const char *const method_words[] = { "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "" };
+
+const char *method_word(enum http_method method)
+{
+    assert((size_t)method < sizeof method_words / sizeof *method_words);
+    return method_words[method];
+}
 
 bool route_path_matches(const char *pattern, struct slice path, struct slice ids[ROUTE_IDS_MAX])
 {

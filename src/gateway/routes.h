@@ -17,6 +17,7 @@ enum {
     WHO_ADMIN = 1 << 2,
     WHO_ANYONE = 1 << 3,
     WHO_ADMITTED = 1 << 4,
+    WHO_BLOCKED = 1 << 5, /* the guard does not look at all: also whoever is on the block list */
     WHO_USER = WHO_CUSTOMER | WHO_SELLER | WHO_ADMIN,
 };
 
@@ -26,7 +27,7 @@ struct route {
     enum http_method method;
     const char *path; /* {name} stands for one segment; a route has ROUTE_IDS_MAX at most */
     unsigned who;
-    enum rate_class class; /* what the guard counts it as; RATE_CLASSES: it does not look */
+    enum rate_class class; /* what the guard counts it as; RATE_CLASSES: it is not counted */
     void (*handler)(struct request *request);
 };
 
@@ -34,6 +35,7 @@ struct route {
  * is empty from there on. */
 const struct route *route_find(enum http_method method, struct slice path, struct slice ids[ROUTE_IDS_MAX], char allow[64]);
 bool route_path_matches(const char *pattern, struct slice path, struct slice ids[ROUTE_IDS_MAX]);
+const char *method_word(enum http_method method); /* GET, …; "" for one that we do not know */
 /* One line a route: METHOD PATH ROLES. */
 void routes_print(FILE *out);
 

@@ -134,7 +134,7 @@ void login_post(struct request *request)
     if (!logins_may_try(request_rooms(request)->guard->logins, slice_of(body.username), &request->visit.client, mono_ms(),
                         &retry_ms)) {
         request->retry_s = (uint32_t)((retry_ms + 999) / 1000);
-        metrics_add(METRIC_LOGINS_REFUSED, 1);
+        guard_refused(request_rooms(request)->guard, GUARD_LOGIN, &request->visit);
         reply_problem(request, PROBLEM_TOO_MANY_TRIES, NULL);
         OPENSSL_cleanse(body.password, sizeof body.password);
         return;

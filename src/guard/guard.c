@@ -2,14 +2,15 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Users and addresses that can be at their limit at once, and accounts that login protection remembers. */
 #define RATE_KEYS_MAX (1u << 20)
 #define LOGIN_PLACES 65536
+
+/* A check that refuses a crowd has one line in the log for so long, unless every one is asked for. */
+#define LOG_PAUSE_S 10
 
 static bool address_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
@@ -25,26 +26,35 @@ static bool user_passes(struct guard *guard, struct guard_visit *visit, uint32_t
     return visit->user.len == 0 || !blocks_has_user(visit->blocks, visit->user);
 }
 
-bool guard_is_blocked(const struct guard_visit *visit)
+static bool rate_passes(struct guard *guard, enum rate_scope scope, struct guard_visit *visit, uint32_t *retry_s)
 {
-    return blocks_has_address(visit->blocks, visit->client.bytes) ||
-           (visit->user.len > 0 && blocks_has_user(visit->blocks, visit->user));
-}
-
-static bool rate_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
-{
-    const struct allowance_ask ask = {
-        .class = visit->class, .user = visit->user, .address = &visit->client, .now_ns = visit->entered_ns
-    };
-    if (allowance_take(guard->allowance, &ask, &visit->allowance)) return true;
+    if (allowance_take(guard->allowance, scope, &visit->ask, &visit->allowance)) return true;
     *retry_s = (uint32_t)((visit->allowance.rate.retry_ms + 999) / 1000);
     return false;
+}
+
+static bool rate_ip_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
+{
+    return rate_passes(guard, RATE_IP, visit, retry_s);
+}
+
+static bool rate_global_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
+{
+    return rate_passes(guard, RATE_GLOBAL, visit, retry_s);
+}
+
+static bool rate_user_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
+{
+    visit->ask.user = visit->user;
+    return rate_passes(guard, RATE_USER, visit, retry_s);
 }
 
 static bool shed_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
     *retry_s = SHED_RETRY_AFTER_S;
-    return !shed_refuses(&guard->shed, (enum shed_class)visit->class);
+    if (!shed_refuses(&guard->shed, (enum shed_class)visit->class)) return true;
+    metrics_add_labelled(METRIC_SHED_REFUSED, visit->class, 1);
+    return false;
 }
 _Static_assert((int)SHED_GRAB == (int)RATE_GRAB && (int)SHED_QUERY == (int)RATE_QUERY &&
                    (int)SHED_LOGIN == (int)RATE_LOGIN && (int)SHED_REGISTER == (int)RATE_REGISTER &&
@@ -56,38 +66,107 @@ static bool breaker_passes(struct guard *guard, struct guard_visit *visit, uint3
     return breaker_enter(&guard->breakers[visit->class], visit->entered_ns / 1000000, &visit->pass, retry_s);
 }
 
-/* The order is part of the API: a buyer sees only the first that refuses. */
+/* Who asks: guard_arrive(), guard_enter(), or some other room, which knows what guard.h says of the check. */
+enum part { PART_ARRIVE, PART_ENTER, PART_ELSEWHERE };
+
 static const struct {
     const char *name;
+    enum part part;
+    bool unrated; /* asked also of routes without a class */
     enum problem problem;
     bool (*passes)(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s);
-} checks[] = {
-    { "blocked_address", PROBLEM_BLOCKED, address_passes },
-    { "blocked_user", PROBLEM_BLOCKED, user_passes },
-    { "rate", PROBLEM_RATE_LIMITED, rate_passes },
-    { "shed", PROBLEM_BUSY, shed_passes },
-    { "breaker", PROBLEM_BUSY, breaker_passes },
+} checks[GUARD_CHECKS] = {
+    [GUARD_CONNECTIONS] = { "connections", PART_ELSEWHERE, true, PROBLEM_BUSY, NULL },
+    [GUARD_BLOCKED_ADDRESS] = { "blocked_address", PART_ARRIVE, true, PROBLEM_BLOCKED, address_passes },
+    [GUARD_RATE_IP] = { "rate_ip", PART_ARRIVE, false, PROBLEM_RATE_LIMITED, rate_ip_passes },
+    [GUARD_RATE_GLOBAL] = { "rate_global", PART_ARRIVE, false, PROBLEM_RATE_LIMITED, rate_global_passes },
+    [GUARD_BLOCKED_USER] = { "blocked_user", PART_ENTER, true, PROBLEM_BLOCKED, user_passes },
+    [GUARD_RATE_USER] = { "rate_user", PART_ENTER, false, PROBLEM_RATE_LIMITED, rate_user_passes },
+    [GUARD_SHED] = { "shed", PART_ENTER, false, PROBLEM_BUSY, shed_passes },
+    [GUARD_BREAKER] = { "breaker", PART_ENTER, false, PROBLEM_BUSY, breaker_passes },
+    [GUARD_LOGIN] = { "login", PART_ELSEWHERE, false, PROBLEM_TOO_MANY_TRIES, NULL },
+    [GUARD_TOKEN] = { "token", PART_ELSEWHERE, false, PROBLEM_TOKEN_INVALID, NULL },
+    [GUARD_ADMIT] = { "admit", PART_ELSEWHERE, false, PROBLEM_BUSY, NULL },
+    [GUARD_LINE] = { "line", PART_ELSEWHERE, false, PROBLEM_LINE_TIMEOUT, NULL },
 };
-#define CHECKS (sizeof checks / sizeof *checks)
 
 const char *guard_check_name(uint32_t n)
 {
-    return n < CHECKS ? checks[n].name : NULL;
+    return n < GUARD_CHECKS ? checks[n].name : NULL;
+}
+
+/* Whether it is this thread's turn to say so: one in LOG_PAUSE_S seconds. */
+static bool log_turn(struct guard *guard, enum guard_check check, uint64_t now_s)
+{
+    uint64_t said = atomic_load_explicit(&guard->said_s[check], memory_order_relaxed);
+    if (said != 0 && now_s + 1 < said + LOG_PAUSE_S) return false;
+    return atomic_compare_exchange_strong_explicit(&guard->said_s[check], &said, now_s + 1, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+void guard_refused(struct guard *guard, enum guard_check check, const struct guard_visit *visit)
+{
+    metrics_add_labelled(METRIC_GUARD_REFUSED, check, 1);
+    bool each = log_speaks(LOG_DEBUG);
+    if (!each && !log_turn(guard, check, visit->entered_ns / 1000000000)) return;
+    char address[ADDRESS_TEXT_BYTES];
+    address_print(address, &visit->client);
+    log_line(each ? LOG_DEBUG : LOG_INFO, "guard", "%s refused %s %s from %s, user \"%.*s\"; %llu since the start",
+             checks[check].name, visit->method, visit->path, address, (int)visit->user.len, visit->user.data,
+             (unsigned long long)metrics_total(METRIC_GUARD_REFUSED, check));
+}
+
+bool guard_is_blocked(struct guard *guard, const struct guard_visit *visit)
+{
+    bool address = blocks_has_address(visit->blocks, visit->client.bytes);
+    if (!address && (visit->user.len == 0 || !blocks_has_user(visit->blocks, visit->user))) return false;
+    guard_refused(guard, address ? GUARD_BLOCKED_ADDRESS : GUARD_BLOCKED_USER, visit);
+    return true;
+}
+
+bool guard_greet(struct guard *guard, const struct address *peer, uint64_t now_ns, bool *counted)
+{
+    *counted = false;
+    if (networks_have(&guard->proxies, peer)) return true;
+    *counted = peers_enter(guard->peers, peer);
+    if (*counted) return true;
+    const struct guard_visit visit = {
+        .client = *peer, .user = { "", 0 }, .method = "a", .path = "connection", .entered_ns = now_ns
+    };
+    guard_refused(guard, GUARD_CONNECTIONS, &visit);
+    return false;
+}
+
+static enum problem part_ask(struct guard *guard, enum part part, struct guard_visit *visit, uint32_t *retry_s)
+{
+    for (enum guard_check i = 0; i < GUARD_CHECKS; i++) {
+        if (checks[i].part != part || (visit->class == RATE_CLASSES && !checks[i].unrated)) continue;
+        if (checks[i].passes(guard, visit, retry_s)) continue;
+        guard_refused(guard, i, visit);
+        return checks[i].problem;
+    }
+    *retry_s = 0;
+    return PROBLEM_NONE;
+}
+
+enum problem guard_arrive(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
+{
+    visit->inside = false;
+    visit->allowance.limited = false;
+    visit->user = (struct slice){ "", 0 };
+    visit->ask.class = visit->class;
+    visit->ask.user = visit->user;
+    visit->ask.address = &visit->client;
+    visit->ask.now_ns = visit->entered_ns;
+    visit->ask.taken_count = 0;
+    return part_ask(guard, PART_ARRIVE, visit, retry_s);
 }
 
 enum problem guard_enter(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
-    visit->inside = false;
-    visit->allowance.limited = false;
-    for (uint32_t i = 0; i < CHECKS; i++) {
-        if (checks[i].passes(guard, visit, retry_s)) continue;
-        metrics_add_labelled(METRIC_GUARD_REFUSED, i, 1);
-        log_debug("guard", "%s refused a %s", checks[i].name, rate_class_name(visit->class));
-        return checks[i].problem;
-    }
-    *retry_s = 0;
-    visit->inside = true;
-    return PROBLEM_NONE;
+    enum problem problem = part_ask(guard, PART_ENTER, visit, retry_s);
+    visit->inside = problem == PROBLEM_NONE && visit->class != RATE_CLASSES;
+    return problem;
 }
 
 void guard_leave(struct guard *guard, struct guard_visit *visit, int status, uint64_t now_ns)
@@ -101,81 +180,30 @@ void guard_leave(struct guard *guard, struct guard_visit *visit, int status, uin
     breaker_leave(&guard->breakers[visit->class], &visit->pass, outcome, took_ms, now_ns / 1000000);
 }
 
-static const struct allowance_row *row_named(struct slice name)
+void guard_change_limits(struct guard *guard, const struct limit_terms *terms, uint32_t given, struct limit_terms *now)
 {
-    for (size_t i = 0; i < ALLOWANCE_ROWS; i++) {
-        if (slice_is(name, allowance_rows[i].name)) return &allowance_rows[i];
+    pthread_mutex_lock(&guard->limits_lock);
+    allowance_read(guard->allowance, now);
+    for (size_t i = 0; i < LIMIT_ROWS; i++) {
+        if (given >> i & 1) limit_terms_set(now, &limit_rows[i], limit_terms_get(terms, &limit_rows[i]));
     }
-    return NULL;
+    allowance_change(guard->allowance, now);
+    peers_set_max(guard->peers, (uint32_t)now->connections_per_ip);
+    pthread_mutex_unlock(&guard->limits_lock);
 }
+_Static_assert(LIMIT_ROWS < 32, "a bit for each row");
 
-static struct slice trimmed(struct slice text)
+enum fault guard_open(struct guard **out, const struct guard_options *options)
 {
-    while (text.len > 0 && text.data[0] == ' ') text = (struct slice){ text.data + 1, text.len - 1 };
-    while (text.len > 0 && text.data[text.len - 1] == ' ') text.len--;
-    return text;
-}
-
-/* One "name=value". */
-static bool limit_read(struct allowance_terms *terms, struct slice entry, char mistake[256])
-{
-    const char *equals = memchr(entry.data, '=', entry.len);
-    struct slice name = equals == NULL ? entry : trimmed((struct slice){ entry.data, (size_t)(equals - entry.data) });
-    const struct allowance_row *row = row_named(name);
-    uint64_t value = 0;
-    if (row == NULL) {
-        snprintf(mistake, 256, "limits has no \"%.*s\"; GET /v1/limits lists the names",
-                 (int)(name.len < 64 ? name.len : 64), name.data);
-        return false;
-    }
-    struct slice number = { "", 0 };
-    if (equals != NULL) number = trimmed((struct slice){ equals + 1, entry.len - (size_t)(equals + 1 - entry.data) });
-    if (!text_to_u64(number, &value) || value > INT64_MAX) {
-        snprintf(mistake, 256, "limits: %s must be a whole number", row->name);
-        return false;
-    }
-    allowance_terms_set(terms, row, (int64_t)value);
-    return true;
-}
-
-static bool limits_read(struct allowance_terms *terms, struct slice text, char mistake[256])
-{
-    allowance_terms_default(terms);
-    while (text.len > 0) {
-        const char *comma = memchr(text.data, ',', text.len);
-        size_t len = comma == NULL ? text.len : (size_t)(comma - text.data);
-        struct slice entry = trimmed((struct slice){ text.data, len });
-        if (entry.len > 0 && !limit_read(terms, entry, mistake)) return false;
-        text = comma == NULL ? (struct slice){ "", 0 } : (struct slice){ comma + 1, text.len - len - 1 };
-    }
-    return allowance_terms_valid(terms, mistake);
-}
-
-void guard_change_limits(struct guard *guard, const struct allowance_terms *terms)
-{
-    allowance_change(guard->allowance, terms);
-    peers_set_max(guard->peers, (uint32_t)terms->connections_per_ip);
-}
-
-bool guard_set_limits(struct guard *guard, struct slice limits, char mistake[256])
-{
-    struct allowance_terms terms;
-    if (!limits_read(&terms, limits, mistake)) return false;
-    guard_change_limits(guard, &terms);
-    return true;
-}
-
-enum fault guard_open(struct guard **out, const struct guard_options *options, char mistake[256])
-{
-    struct allowance_terms terms;
     struct guard *guard = calloc(1, sizeof *guard);
-    mistake[0] = '\0';
     if (guard == NULL) return FAULT_MEMORY;
-    bool valid = networks_parse(&guard->proxies, options->proxies, mistake) && limits_read(&terms, options->limits, mistake);
-    enum fault fault = valid ? FAULT_NONE : FAULT_CONFIG;
-    if (fault == FAULT_NONE) fault = allowance_open(&guard->allowance, RATE_KEYS_MAX, &terms);
+    pthread_mutex_init(&guard->limits_lock, NULL);
+    guard->proxies = options->proxies;
+    const struct limit_terms *limits = &options->limits;
+    enum fault fault = allowance_open(&guard->allowance, RATE_KEYS_MAX, limits);
     if (fault == FAULT_NONE) fault = logins_open(&guard->logins, LOGIN_PLACES);
-    if (fault == FAULT_NONE) fault = peers_open(&guard->peers, options->connections_max, (uint32_t)terms.connections_per_ip);
+    if (fault == FAULT_NONE)
+        fault = peers_open(&guard->peers, options->connections_max, (uint32_t)limits->connections_per_ip);
     if (fault != FAULT_NONE) {
         guard_close(guard);
         return fault;
@@ -195,5 +223,6 @@ void guard_close(struct guard *guard)
     if (guard->peers != NULL) peers_close(guard->peers);
     if (guard->logins != NULL) logins_close(guard->logins);
     if (guard->allowance != NULL) allowance_close(guard->allowance);
+    pthread_mutex_destroy(&guard->limits_lock);
     free(guard);
 }

@@ -1,6 +1,7 @@
 """The block list as admins and their files change it: GET and POST /v1/blocks, DELETE /v1/blocks/{entry}."""
 
 import os
+import re
 import threading
 import urllib.parse
 
@@ -234,3 +235,27 @@ def test_a_list_that_cannot_be_written_is_as_it_was(blocks):
     assert blocks.all() == ["user ann"] and blocks.path.read_text() == "user ann\n"
     (blocks.server.data / "blocks.new").rmdir()
     assert blocks.add("user bob").status == 201
+
+
+def test_a_blocked_address_is_refused_on_every_route_but_three(own_server):
+    """Whatever it asks for, and whoever it says it is."""
+    server = own_server("--proxies", "127.0.0.1")
+    blocks = Blocks(server)
+    assert blocks.add("ip 203.0.113.0/24").status == 201
+    routes = [line.split() for line in run("routes").out.splitlines()]
+    assert len(routes) > 20
+    open_to_all = {"/healthz", "/readyz", "/metrics"}
+    tokens = [None, "not.a.token", *(server.token(mint_name(role), role) for role in ("customer", "seller", "admin"))]
+    with server.connect() as client:
+        for method, pattern, _ in routes:
+            path = re.sub(r"\{\w+\}", "1", pattern)
+            for token in tokens:
+                answer = client.request(method, path, None, token, headers={"X-Forwarded-For": "203.0.113.9"})
+                if path in open_to_all:
+                    assert answer.status == 200, (path, answer)
+                else:
+                    problem(answer, 403, "BLOCKED")
+        for method, path in (("GET", "/v1/nothing"), ("DELETE", "/v1/sales")):
+            problem(client.request(method, path, None, None, headers={"X-Forwarded-For": "203.0.113.9"}), 403, "BLOCKED")
+        assert client.get("/v1/sales", headers={"X-Forwarded-For": "198.51.100.1"}).status == 200
+    blocks.client.close()

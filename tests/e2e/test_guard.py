@@ -10,16 +10,29 @@ import pytest
 from harness import Shop, eventually
 from wire import problem, request_bytes
 
-QUIET = "user_grab_per_s=1,user_grab_burst=3"
-
 
 def admin(server):
     return server.token("root", "admin")
 
 
+CHECKS = ("connections", "blocked_address", "rate_ip", "rate_global", "blocked_user", "rate_user", "shed", "breaker", "login", "token", "admit", "line")
+
+
+def limits_put_on(client, server, **limits):
+    return client.request("PUT", "/v1/limits", limits, admin(server))
+
+
 def limits_put(server, **limits):
     with server.connect() as client:
-        return client.request("PUT", "/v1/limits", limits, admin(server))
+        return limits_put_on(client, server, **limits)
+
+
+def metric(server, sample):
+    with server.connect() as client:
+        text = client.get("/metrics").body.decode()
+    found = [line for line in text.splitlines() if line.startswith(sample + " ")]
+    assert len(found) == 1, sample
+    return float(found[0].rsplit(" ", 1)[1])
 
 
 @pytest.fixture
@@ -64,15 +77,124 @@ def test_an_address_beyond_the_rate_hears_429_whatever_its_users(server):
     assert statuses[:5] == [201] * 5 and statuses.count(429) >= 5
 
 
-def test_bad_input_and_no_login_come_before_the_rate(server):
+def test_bad_input_and_no_login_come_before_the_rate_of_a_user(server):
     """api.md: first that applies."""
     shop = Shop(server)
     sale = shop.sale()["id"]
-    assert limits_put(server, ip_grab_per_s=1, ip_grab_burst=1).status == 200
+    assert limits_put(server, user_grab_per_s=1, user_grab_burst=1).status == 200
     for _ in range(5):
         problem(shop.grab(sale, "ann", units=0), 400, "BAD_INPUT")
         problem(shop.client.post(f"/v1/sales/{sale}/grabs"), 401, "NOT_LOGGED_IN")
     assert shop.grab(sale, "ann").status == 201
+
+
+def from_address(server, address, method, path, token=None, body=None):
+    with server.connect() as client:
+        return client.request(method, path, body, token, headers={"X-Forwarded-For": address})
+
+
+# Each is refused by something else than the guard, and none of them is free.
+USELESS = {"a forged login": ("GET", "/v1/orders", "not.a.token", 401),
+           "a forged login of a grab": ("POST", "/v1/sales/1/grabs", "not.a.token", 401),
+           "an expired login": ("GET", "/v1/orders", "expired", 401),
+           "no login": ("GET", "/v1/orders", None, 401),
+           "the wrong role": ("POST", "/v1/sales", "customer", 403),
+           "a forged login for the limits": ("PUT", "/v1/limits", "not.a.token", 401),
+           "the wrong role for the limits": ("GET", "/v1/limits", "customer", 403),
+           "no route": ("GET", "/v1/nothing", None, 404),
+           "no such method": ("DELETE", "/v1/sales", None, 405),
+           "no such sale": ("GET", "/v1/sales/999999", None, 404)}
+
+
+@pytest.mark.parametrize("what", USELESS)
+def test_a_flood_of_what_is_refused_is_charged_to_its_address(own_server, what):
+    server = own_server("--proxies", "127.0.0.1")
+    shop = Shop(server)
+    sale = shop.sale(stock=10)["id"]
+    changes = {f"ip_{kind}_{number}": 3 if number == "burst" else 1 for kind in ("grab", "query", "write") for number in ("per_s", "burst")}
+    assert limits_put(server, **changes).status == 200
+    method, path, who, status = USELESS[what]
+    token = {"customer": server.token("cat"), "expired": server.token("cat", exp=int(time.time()) - 10)}.get(who, who)
+    answers = [from_address(server, "203.0.113.7", method, path, token) for _ in range(12)]
+    assert [answer.status for answer in answers[:3]] == [status] * 3
+    refused = [answer for answer in answers if answer.status == 429]
+    assert len(refused) >= 6
+    for answer in refused:
+        problem(answer, 429, "RATE_LIMITED")
+        assert int(answer.headers["retry-after"]) >= 1
+    # Somebody elsewhere is served meanwhile.
+    assert from_address(server, "198.51.100.1", "POST", f"/v1/sales/{sale}/grabs", shop.buyer("ann")).status == 201
+    assert from_address(server, "198.51.100.1", "GET", "/v1/orders", shop.buyer("ann")).status == 200
+
+
+def test_bytes_that_are_no_request_are_charged_to_their_address(server):
+    assert limits_put(server, ip_query_per_s=1, ip_query_burst=3).status == 200
+    heads = []
+    for _ in range(8):
+        with server.raw() as sock:
+            sock.sendall(b"rubbish\r\n\r\n")
+            heads.append(sock.recv(4096).split(b"\r\n")[0])
+    assert all(b" 400 " in head for head in heads[:3]) and sum(b" 429 " in head for head in heads) >= 3, heads
+
+
+def test_a_refused_user_does_not_use_up_what_the_address_has(server):
+    shop = Shop(server)
+    sale = shop.sale(stock=100, grabs_per_buyer_max=100)["id"]
+    assert limits_put(server, user_grab_per_s=1, user_grab_burst=1, ip_grab_per_s=1, ip_grab_burst=20, global_grab_per_s=1, global_grab_burst=20).status == 200
+    statuses = [shop.grab(sale, "program").status for _ in range(60)]
+    assert statuses.count(429) >= 40
+    assert [shop.grab(sale, f"person-{i}").status for i in range(10)] == [201] * 10
+
+
+def test_who_set_a_limit_too_low_can_take_it_back(server):
+    """The limits are not limited, for those they are for; the block list counts there as everywhere."""
+    lowest = {name: 1 for name in limits_put(server).json() if name.startswith(("ip_", "global_", "user_"))}
+    assert limits_put(server, **lowest).status == 200
+    with server.connect() as client:
+        assert 429 in [client.get("/v1/sales").status for _ in range(5)]
+        for _ in range(20):
+            assert client.get("/v1/limits", admin(server)).status == 200
+        assert client.request("PUT", "/v1/limits", {"ip_query_per_s": 0, "global_query_per_s": 0}, admin(server)).status == 200
+        assert [client.get("/v1/sales").status for _ in range(5)] == [200] * 5
+        assert client.request("PUT", "/v1/limits", {"ip_write_per_s": 0, "global_write_per_s": 0, "user_write_per_s": 0}, admin(server)).status == 200
+        assert client.post("/v1/blocks", {"entry": "user root"}, admin(server)).status == 201
+        problem(client.get("/v1/limits", admin(server)), 403, "BLOCKED")
+
+
+def test_admins_who_change_limits_at_once_lose_nothing_of_each_other(server):
+    names = [name for name in limits_put(server).json() if name.startswith(("user_", "ip_"))]
+
+    def count_up(name):
+        with server.connect() as client:
+            return all(client.request("PUT", "/v1/limits", {name: 1_000_000 + i}, admin(server)).json()[name] == 1_000_000 + i for i in range(40))
+
+    with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+        assert all(pool.map(count_up, names))
+    now = limits_put(server).json()
+    assert {name: now[name] for name in names} == {name: 1_000_039 for name in names}
+
+
+KINDS = {"grab": ("POST", "/v1/sales/{sale}/grabs"), "query": ("GET", "/v1/orders"), "login": ("POST", "/v1/login"), "write": ("POST", "/v1/sales/{sale}/tokens")}
+RATES = [(scope, kind) for scope in ("ip", "global", "user") for kind in KINDS if (scope, kind) != ("user", "login")]
+
+
+def test_there_is_no_limit_that_nothing_proves(server):
+    limits = limits_put(server).json()
+    assert set(limits) == {f"{scope}_{kind}_{number}" for scope, kind in RATES for number in ("per_s", "burst")} | {"connections_per_ip"}
+
+
+@pytest.mark.parametrize("scope,kind", RATES)
+def test_every_limit_refuses_and_is_counted(server, scope, kind):
+    shop = Shop(server)
+    sale = shop.sale(stock=100, grabs_per_buyer_max=100)["id"]
+    assert limits_put(server, **{f"{scope}_{kind}_per_s": 1, f"{scope}_{kind}_burst": 2}).status == 200
+    method, path = KINDS[kind]
+    body = {"username": "nobody", "password": "whatever it is"} if kind == "login" else None
+    token = None if kind == "login" else shop.buyer("ann")
+    answers = [shop.client.request(method, path.format(sale=sale), body, token) for _ in range(8)]
+    refused = [answer for answer in answers if answer.code == "RATE_LIMITED"]
+    assert len(refused) >= 3 and not any(answer.code == "RATE_LIMITED" for answer in answers[:2]), answers
+    assert metric(server, f'stampede_guard_refused_total{{check="rate_{scope}"}}') == len(refused)
 
 
 def test_limits_of_the_configuration_count_and_sighup_changes_them(own_server, tmp_path):
@@ -85,10 +207,16 @@ def test_limits_of_the_configuration_count_and_sighup_changes_them(own_server, t
     conf.write_text("limits = user_grab_per_s=0\n")
     os.kill(server.pid, signal.SIGHUP)
     eventually(lambda: [shop.grab(sale, "ann").status for _ in range(4)] == [201] * 4)
-    conf.write_text("limits = nonsense=1\n")
+    before = limits_put(server).json()
+    conf.write_text("limits = ip_grab_per_s=7, nonsense=1\nlog_level = debug\n")
     os.kill(server.pid, signal.SIGHUP)
-    time.sleep(0.3)
-    assert shop.grab(sale, "ann").status == 201
+    eventually(lambda: "not reloaded" in server.log())
+    assert "nonsense" in server.log() and "line 1" in server.log()
+    assert limits_put(server).json() == before and shop.grab(sale, "ann").status == 201
+    # What was refused was not kept either: the old text again is no change.
+    conf.write_text("limits = user_grab_per_s=0\n")
+    os.kill(server.pid, signal.SIGHUP)
+    eventually(lambda: "reloaded: 0 options changed" in server.log())
 
 
 def test_x_forwarded_for_counts_only_from_a_proxy(own_server):
@@ -193,16 +321,51 @@ def test_connections_of_one_address_are_bounded(own_server):
     eventually(served)
 
 
-def test_every_check_is_counted(server):
+def test_every_check_is_counted_and_logged(own_server):
+    """Each row of the list that a client can make refuse, once; the rest are there with 0."""
+    server = own_server("--proxies", "127.0.0.2", "--log-level", "debug")
     shop = Shop(server)
-    sale = shop.sale(stock=100)["id"]
+    tokened = shop.sale(stock=5, admission="token")["id"]
+    capped = shop.sale(stock=5, admit_max=1)["id"]
+    lined = shop.sale(stock=5, admission="line", line={"rate_per_s": 1, "size": 1, "timeout_ms": 50})["id"]
+    problem(shop.grab(tokened, "ann"), 403, "TOKEN_REQUIRED")
+    problem(shop.grab(tokened, "ann", purchase="rubbish"), 403, "TOKEN_INVALID")
+    shop.win(capped, "ann")
+    problem(shop.grab(capped, "bob"), 503, "BUSY")
+    while shop.grab(lined, "ann", key="k").status != 504:
+        lined = shop.sale(stock=5, admission="line", line={"rate_per_s": 1, "size": 1, "timeout_ms": 50})["id"]
+        assert shop.grab(lined, "first").status == 201
+    for _ in range(12):
+        shop.client.post("/v1/login", {"username": "nobody", "password": "whatever it is"})
     assert limits_put(server, user_grab_per_s=1, user_grab_burst=1).status == 200
     for _ in range(4):
-        shop.grab(sale, "ann")
-    text = shop.client.get("/metrics").body.decode()
-    for check in ("blocked_address", "blocked_user", "rate", "shed", "breaker"):
-        assert f'stampede_guard_refused_total{{check="{check}"}}' in text
-    assert 'stampede_guard_refused_total{check="rate"} 0' not in text
+        shop.grab(capped, "cat")
+    assert shop.client.post("/v1/blocks", {"entry": "user dan"}, admin(server)).status == 201
+    problem(shop.grab(capped, "dan"), 403, "BLOCKED")
+    assert limits_put(server, connections_per_ip=1).status == 200
+    with server.raw() as more:
+        assert more.recv(100)[:12] in (b"HTTP/1.1 503", b"")
+    assert limits_put_on(shop.client, server, connections_per_ip=0).status == 200
+    counts = {check: metric(server, f'stampede_guard_refused_total{{check="{check}"}}') for check in CHECKS}
+    refusing = {"connections", "blocked_user", "rate_user", "login", "token", "admit", "line"}
+    assert {check for check, count in counts.items() if count} == refusing, counts
+    assert counts["token"] == 2 and counts["blocked_user"] == 1 and counts["connections"] >= 1
+    log = server.log(1 << 20)
+    for check in refusing:
+        line = next(line for line in log.splitlines() if f"{check} refused " in line)
+        assert "from 127.0.0.1" in line and "since the start" in line
+    assert 'blocked_user refused POST /v1/sales/{sale}/grabs from 127.0.0.1, user \\"dan\\"' in log
+    for name in ("breaker_opened", "breaker_refused", "shed_refused"):
+        for kind in KINDS:
+            assert metric(server, f'stampede_{name}_total{{class="{kind}"}}') == 0
+
+
+def test_a_flood_has_few_lines_in_the_log(server):
+    assert limits_put(server, ip_query_per_s=1, ip_query_burst=1).status == 200
+    with server.connect() as client:
+        for _ in range(200):
+            client.get("/v1/sales")
+    assert 1 <= server.log(1 << 20).count("rate_ip refused GET /v1/sales from 127.0.0.1") <= 5
 
 
 def test_the_crowd_is_not_limited_by_default(server):

@@ -166,6 +166,23 @@ def test_config_check_names_every_mistake_with_its_line(tmp_path):
     assert not re.search(r"line [124]\b", done.text), done
 
 
+WRONG_LISTS = [("limits", "nonsense=1", "nonsense"), ("limits", "ip_grab_per_s=-1", "ip_grab_per_s"), ("limits", "ip_grab_burst=0", "ip_grab_burst"),
+               ("limits", "user_login_per_s=5", "user_login_per_s"), ("limits", "ip_grab_per_s=99999999999", "ip_grab_per_s"),
+               ("proxies", "proxy.example", "proxy.example"), ("proxies", "10.0.0.1/8", "10.0.0.0/8"), ("proxies", "10.0.0.1,", "not an address")]
+
+
+@pytest.mark.parametrize("option,value,word", WRONG_LISTS)
+def test_limits_and_proxies_are_looked_at_before_anything_starts(tmp_path, option, value, word):
+    path, data = tmp_path / "stampede.conf", tmp_path / "data"
+    path.write_text(f"http = 127.0.0.1:0\n\n{option} = {value}\n")
+    done = run("config", "check", path)
+    assert done.code == 1 and re.search(rf"line 3: {option}: .*{re.escape(word)}", done.text), done
+    for done in (run("serve", "--config", path, "--data", data), run("serve", "--data", data, f"--{option}", value),
+                 run("serve", "--data", data, env={f"STAMPEDE_{option.upper()}": value})):
+        assert done.code == 2 and option in done.text.lower() and word in done.text, done
+    assert not data.exists(), "a wrong configuration left something behind"
+
+
 def test_config_check_likes_the_sample(tmp_path):
     done = run("config", "check", ROOT / "conf" / "stampede.conf")
     assert done.code == 0, done

@@ -122,6 +122,7 @@ static void lines_below_the_level_are_not_written(void **state)
     capture(fd);
     log_debug("base", "unseen at first");
     log_set_level(LOG_ERROR);
+    assert_true(log_speaks(LOG_ERROR) && !log_speaks(LOG_WARN));
     log_warn("base", "unseen");
     log_error("base", "seen");
     log_set_level(LOG_DEBUG);

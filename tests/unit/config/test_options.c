@@ -222,6 +222,27 @@ static void paths_are_text_of_bounded_length(void **state)
     assert_true(set("tls_cert", ""));
 }
 
+static void texts_with_a_form_of_their_own_are_looked_at(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *good, *wrong, *says;
+    } script[] = {
+        { "proxies", "10.0.0.0/8, 2001:db8::1", "10.0.0.1/8", "proxies: \"10.0.0.1/8\"" },
+        { "proxies", "127.0.0.1", "localhost", "proxies: \"localhost\"" },
+        { "proxies", "", ",", "proxies: " },
+        { "limits", "ip_grab_per_s=1, ip_grab_burst=2", "ip_grab_burst=0", "limits: ip_grab_burst" },
+        { "limits", "", "ip_grabs=1", "limits: There is no limit \"ip_grabs\"" },
+    };
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
+        assert_true(set(script[i].name, script[i].good));
+        struct config before = config;
+        assert_false(set(script[i].name, script[i].wrong));
+        if (strstr(why.text, script[i].says) == NULL) fail_msg("%s", why.text);
+        assert_memory_equal(&config, &before, sizeof(config));
+    }
+}
+
 static void a_near_name_is_suggested_and_a_far_one_is_not(void **state)
 {
     (void)state;
@@ -273,6 +294,7 @@ int main(void)
         cmocka_unit_test(addresses_are_numeric_with_a_port),
         cmocka_unit_test(choices_are_whole_words),
         cmocka_unit_test(paths_are_text_of_bounded_length),
+        cmocka_unit_test(texts_with_a_form_of_their_own_are_looked_at),
         cmocka_unit_test(a_near_name_is_suggested_and_a_far_one_is_not),
         cmocka_unit_test(a_name_is_found_in_its_own_spelling_only),
     };
