@@ -17,7 +17,9 @@ TOKENS_PER_S = 100_000
 # Shedding and the breaker have no switch: they run on both sides.
 LIMITS_ALL = servers.LIMITS_WIDE + ",global_grab_per_s=10000000,global_grab_burst=10000000"
 LIMITS_NONE = "ip_grab_per_s=0,user_grab_per_s=0,global_grab_per_s=0"
-LIMITS_TINY = LIMITS_ALL + ",ip_grab_per_s=1,ip_grab_burst=1"
+# A burst of two: the winner of the only unit, and the one who is blocked.
+LIMITS_TINY_IP = LIMITS_ALL + ",ip_grab_per_s=1,ip_grab_burst=2"
+LIMITS_TINY_USER = LIMITS_ALL + ",user_grab_per_s=1,user_grab_burst=1"
 THROUGHPUT_MIN = 0.9
 CPU_MAX = 1.1
 
@@ -67,10 +69,10 @@ class Side:
         if got != status or word not in text:
             raise servers.BenchError(f"a grab answered {got}, not {status} with {word}: {text}")
 
-    def turn(self, tokens, sale, counter, refused, others_max=0):
+    def turn(self, tokens, sale, counter, refused, others_max=0, buyers=None):
         """One turn of wrk in which every answer, but for so many others, must be one that this sample of /metrics counts."""
         before = self.server.metrics().get(counter, 0)
-        got = crowd.drive(self.server, tokens, tokens.count, sale, CONNECTIONS, 1, self.bench.seconds)
+        got = crowd.drive(self.server, tokens, buyers or tokens.count, sale, CONNECTIONS, 1, self.bench.seconds)
         counted = self.server.metrics().get(counter, 0) - before
         right = got["status"] == (got["requests"] if refused else 0) and counted >= got["requests"] - others_max
         if got["socket"] != 0 or not right:
@@ -89,10 +91,17 @@ class Side:
         self.server.wait_filed()
         return got
 
-    def rate_turn(self, tokens, _):
+    def sold_out_turn_of_one(self, tokens, _):
+        return self.turn(tokens, self.sale_sold_out, 'stampede_grabs_total{verdict="SOLD_OUT"}', True, buyers=1)
+
+    def rate_ip_turn(self, tokens, _):
         """The allowance lets one a second through; those are sold out, and are refusals too."""
-        return self.turn(tokens, self.sale_sold_out, 'stampede_guard_refused_total{check="rate"}', True,
-                         self.bench.seconds + 2)
+        return self.turn(tokens, self.sale_sold_out, 'stampede_guard_refused_total{check="rate_ip"}', True,
+                         self.bench.seconds + 3)
+
+    def rate_user_turn(self, tokens, _):
+        return self.turn(tokens, self.sale_sold_out, 'stampede_guard_refused_total{check="rate_user"}', True,
+                         self.bench.seconds + 3, buyers=1)
 
 
 def duel(bench, path, turns, tokens, seller):
@@ -117,8 +126,9 @@ def cost(bench):
     bench.say(f"guard: a block list of {BLOCKS:,}")
     on = Side(bench, "on", LIMITS_ALL, True, None)
     off = Side(bench, "off", LIMITS_NONE, False, on.server.keys())
-    refusing = Side(bench, "refusing", LIMITS_TINY, True, on.server.keys())
-    sides = (on, off, refusing)
+    ip = Side(bench, "refusing addresses", LIMITS_TINY_IP, True, on.server.keys())
+    user = Side(bench, "refusing users", LIMITS_TINY_USER, True, on.server.keys())
+    sides = (on, off, ip, user)
     figures = []
     try:
         for side in sides:
@@ -135,11 +145,14 @@ def cost(bench):
             figures.append(table.Figure(f"guard {path}, requests/s on against off", per_s, "x", f">= {THROUGHPUT_MIN}",
                                         per_s >= THROUGHPUT_MIN))
             figures.append(table.Figure(f"guard {path}, CPU on against off", cpu, "x", f"<= {CPU_MAX}", cpu <= CPU_MAX))
-        turns = {"429": refusing.rate_turn, "full sold-out grab": on.sold_out_turn}
-        rows, (per_s, cpu) = duel(bench, "refusing by rate", turns, tokens, seller)
-        figures += rows
-        figures.append(table.Figure("guard 429 against a full grab, requests/s", per_s, "x", "> 1", per_s > 1))
-        figures.append(table.Figure("guard 429 against a full grab, CPU", cpu, "x", "< 1", cpu < 1))
+        # One user is one buyer who asks on and on, against one who does so and is told that all is sold.
+        for path, turns in (("address", {"429": ip.rate_ip_turn, "full sold-out grab": on.sold_out_turn}),
+                            ("user", {"429": user.rate_user_turn, "full sold-out grab": on.sold_out_turn_of_one})):
+            rows, (per_s, cpu) = duel(bench, f"refusing by rate of the {path}", turns, tokens, seller)
+            figures += rows
+            figures.append(table.Figure(f"guard 429 of the {path} against a full grab, requests/s", per_s, "x", "> 1",
+                                        per_s > 1))
+            figures.append(table.Figure(f"guard 429 of the {path} against a full grab, CPU", cpu, "x", "< 1", cpu < 1))
     finally:
         for side in sides:
             side.server.stop()

@@ -105,7 +105,7 @@ sides: the CPU time of the server for a request is the steadiest column, and eac
 `won`: a sale that never ends, another buyer at each request, the token checked, the answer sent when the win is durable.
 `sold-out`: the token checked, nothing left, the buyer holds nothing.
 `guard`: all limits in force, none reached, and a block list of {guard.BLOCKS:,} against no limits and no list; a refusal by
-rate (429) against a full grab; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
+rate (429) of an address, and of one user who asks on and on, against a full grab; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
 
 {crowd.disturbance()}
 
