@@ -116,6 +116,7 @@ enum fault reactor_open(struct reactor **out, struct server *server, int listen_
     struct reactor *reactor = calloc(1, sizeof *reactor);
     if (reactor == NULL) return FAULT_MEMORY;
     reactor->server = server;
+    recall_init(&reactor->recall);
     enum fault fault = reactor_handles(reactor, listen_fd);
     if (fault == FAULT_NONE) fault = gate_lane_open(&reactor->lane, server->rooms.gate, reactor_wake, reactor);
     if (fault == FAULT_NONE) fault = token_mac_open(&reactor->tokens, people_ring(server->rooms.people));

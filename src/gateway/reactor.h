@@ -41,6 +41,7 @@ struct reactor {
     struct crew_mailbox *mailbox;
     struct line_mailbox *line_mailbox;
     struct blocks_reader *blocks;
+    struct recall recall;
     struct token_mac *tokens; /* purchase tokens are signed and checked on this thread */
     struct connection_list lists[CONNECTION_STATES];
     uint32_t connections;

@@ -57,16 +57,22 @@ static bool request_passes(struct request *request, enum problem problem)
     return problem == PROBLEM_NONE;
 }
 
-/* The checks of the address it comes from, as of a route of this class. False: has replied. */
+/* The checks before it is known who asks, as of a route of this class. False: has replied. */
 static bool request_arrives(struct request *request, enum rate_class class)
 {
     struct guard_visit *visit = &request->visit;
     visit->class = class;
     visit->blocks = request->reactor->blocks;
+    visit->recall = &request->reactor->recall;
+    bool identifies = request->route != NULL && !(request->route->who & WHO_ANYONE);
+    visit->login = identifies ? request->http.authorization : (struct slice){ "", 0 };
     visit->method = method_word(request->http.method);
     visit->path = request->route != NULL ? request->route->path : "(no route)";
     visit->entered_ns = mono_ns();
-    return request_passes(request, guard_arrive(request_rooms(request)->guard, visit, &request->retry_s));
+    struct guard *guard = request_rooms(request)->guard;
+    enum problem problem = guard_arrive(guard, visit, &request->retry_s);
+    if (problem == PROBLEM_NONE) problem = guard_recall(guard, visit, &request->retry_s);
+    return request_passes(request, problem);
 }
 
 bool request_guarded(struct request *request)

@@ -32,6 +32,7 @@ void allowance_render(struct json_out *out, const struct limit_terms *terms)
 
 /* A limit in force is one word, interval and burst, so that it is read whole without a lock. */
 struct allowance {
+    _Atomic uint64_t version;
     _Atomic uint64_t limits[RATE_SCOPES][RATE_CLASSES];
     struct rates *rates;
     pthread_mutex_t lock; /* of terms */
@@ -56,6 +57,7 @@ static void limits_publish(struct allowance *allowance, const struct limit_terms
                                   memory_order_relaxed);
     }
     allowance->terms = *terms;
+    atomic_fetch_add_explicit(&allowance->version, 1, memory_order_release);
 }
 
 enum fault allowance_open(struct allowance **out, uint32_t keys_max, const struct limit_terms *terms)
@@ -102,6 +104,11 @@ void allowance_read(struct allowance *allowance, struct limit_terms *out)
     pthread_mutex_unlock(&allowance->lock);
 }
 
+uint64_t allowance_version(const struct allowance *allowance)
+{
+    return atomic_load_explicit(&allowance->version, memory_order_acquire);
+}
+
 static uint64_t scope_key(const struct allowance *allowance, enum rate_scope scope, const struct allowance_ask *ask)
 {
     uint32_t kind = (uint32_t)scope * RATE_CLASSES + (uint32_t)ask->class;
@@ -116,6 +123,14 @@ static uint64_t scope_key(const struct allowance *allowance, enum rate_scope sco
     }
     assert(scope == RATE_GLOBAL);
     return rates_key(allowance->rates, kind, SLICE(""));
+}
+
+void allowance_give_back(struct allowance *allowance, struct allowance_ask *ask)
+{
+    while (ask->taken_count > 0) {
+        ask->taken_count--;
+        rates_give_back(allowance->rates, ask->taken[ask->taken_count].key, &ask->taken[ask->taken_count].limit);
+    }
 }
 
 bool allowance_take(struct allowance *allowance, enum rate_scope scope, struct allowance_ask *ask,
@@ -134,10 +149,7 @@ bool allowance_take(struct allowance *allowance, enum rate_scope scope, struct a
     if (!out->limited || !pass || answer.remaining < out->rate.remaining)
         *out = (struct allowance_answer){ .limited = true, .limit = limit, .rate = answer };
     if (!pass) {
-        while (ask->taken_count > 0) {
-            ask->taken_count--;
-            rates_give_back(allowance->rates, ask->taken[ask->taken_count].key, &ask->taken[ask->taken_count].limit);
-        }
+        allowance_give_back(allowance, ask);
         return false;
     }
     assert(ask->taken_count < RATE_SCOPES);

@@ -28,6 +28,7 @@ void allowance_close(struct allowance *allowance);
  * valid. */
 void allowance_change(struct allowance *allowance, const struct limit_terms *terms);
 void allowance_read(struct allowance *allowance, struct limit_terms *out);
+uint64_t allowance_version(const struct allowance *allowance); /* another one after each change */
 
 /* One request, from the first scope it asks to the last. */
 struct allowance_ask {
@@ -54,5 +55,8 @@ struct allowance_answer {
  * scopes that follow. */
 bool allowance_take(struct allowance *allowance, enum rate_scope scope, struct allowance_ask *ask,
                     struct allowance_answer *out);
+
+/* What the ask has taken, as if a scope had refused. */
+void allowance_give_back(struct allowance *allowance, struct allowance_ask *ask);
 
 #endif

@@ -46,7 +46,9 @@ static bool rate_global_passes(struct guard *guard, struct guard_visit *visit, u
 static bool rate_user_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
     visit->ask.user = visit->user;
-    return rate_passes(guard, RATE_USER, visit, retry_s);
+    if (rate_passes(guard, RATE_USER, visit, retry_s)) return true;
+    if (visit->login.len > 0) recall_put(visit->recall, visit->login, visit->limits_version, &visit->ask, &visit->allowance);
+    return false;
 }
 
 static bool shed_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
@@ -159,7 +161,20 @@ enum problem guard_arrive(struct guard *guard, struct guard_visit *visit, uint32
     visit->ask.address = &visit->client;
     visit->ask.now_ns = visit->entered_ns;
     visit->ask.taken_count = 0;
+    visit->limits_version = allowance_version(guard->allowance);
     return part_ask(guard, PART_ARRIVE, visit, retry_s);
+}
+
+enum problem guard_recall(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
+{
+    if (visit->class == RATE_CLASSES || visit->login.len == 0) return PROBLEM_NONE;
+    if (!recall_find(visit->recall, visit->login, visit->limits_version, &visit->ask, &visit->allowance))
+        return PROBLEM_NONE;
+    allowance_give_back(guard->allowance, &visit->ask);
+    visit->user = visit->ask.user;
+    *retry_s = (uint32_t)((visit->allowance.rate.retry_ms + 999) / 1000);
+    guard_refused(guard, GUARD_RATE_USER, visit);
+    return checks[GUARD_RATE_USER].problem;
 }
 
 enum problem guard_enter(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)

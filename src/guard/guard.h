@@ -15,6 +15,7 @@
 #include "guard/logins.h"
 #include "guard/peers.h"
 #include "guard/proxies.h"
+#include "guard/recall.h"
 #include "guard/shed.h"
 #include "wire/problem.h"
 
@@ -74,6 +75,9 @@ struct guard_visit {
     uint64_t entered_ns;
     bool inside; /* guard_leave() is owed */
     struct breaker_pass pass;
+    struct recall *recall;   /* of this thread */
+    struct slice login;      /* as it was given; empty: none, or the route takes no notice of it */
+    uint64_t limits_version; /* at the arrival */
     struct allowance_ask ask;
     struct allowance_answer allowance; /* what is left, for the RateLimit headers */
 };
@@ -84,6 +88,8 @@ bool guard_greet(struct guard *guard, const struct address *peer, uint64_t now_n
 /* The checks of an address: whether it is blocked, its rate and that of everyone. Sets the visit up for guard_enter().
  * Answers as that does. */
 enum problem guard_arrive(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s);
+/* Between the two: refuses one whose login was refused for its user's rate a moment ago, before it is verified again. */
+enum problem guard_recall(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s);
 /* PROBLEM_NONE: go on. Else *retry_s is when to come again, 0 where coming again is of no use. */
 enum problem guard_enter(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s);
 /* status: of the answer; 0 when nobody was there to read it. */

@@ -146,6 +146,26 @@ def test_a_refused_user_does_not_use_up_what_the_address_has(server):
     assert [shop.grab(sale, f"person-{i}").status for i in range(10)] == [201] * 10
 
 
+def test_a_raised_limit_counts_at_once_for_who_was_just_refused(own_server):
+    server = own_server("--reactors", "1")
+    shop = Shop(server)
+    sale = shop.sale(stock=100, grabs_per_buyer_max=100)["id"]
+    for _ in range(5):
+        assert limits_put(server, user_grab_per_s=1, user_grab_burst=1).status == 200
+        answers = [shop.grab(sale, "ann") for _ in range(6)]
+        assert answers[-1].status == 429 and int(answers[-1].headers["retry-after"]) == 1 and "remaining=0" in answers[-1].headers["ratelimit"]
+        assert shop.client.get("/v1/orders", shop.buyer("ann")).status == 200, "another class"
+        assert shop.grab(sale, "bob").status in (201, 429)
+        assert limits_put(server, user_grab_per_s=0).status == 200
+        assert shop.grab(sale, "ann").status == 201
+    wait_s = int(answers[-1].headers["retry-after"])
+    assert limits_put(server, user_grab_per_s=1, user_grab_burst=1).status == 200
+    while shop.grab(sale, "ann").status != 429:
+        pass
+    time.sleep(wait_s + 0.1)
+    assert shop.grab(sale, "ann").status == 201, "Retry-After told the truth"
+
+
 def test_who_set_a_limit_too_low_can_take_it_back(server):
     """The limits are not limited, for those they are for; the block list counts there as everywhere."""
     lowest = {name: 1 for name in limits_put(server).json() if name.startswith(("ip_", "global_", "user_"))}
