@@ -302,6 +302,11 @@ void grab_post(struct request *request)
     struct board_notice notice;
     bool known = gate_sale_notice(request_rooms(request)->gate, request->id, &notice);
     if (!known) notice = (struct board_notice){ .admission = ADMISSION_LOGIN };
+    if (request->refused != PROBLEM_NONE) {
+        bool nobody = request->http.authorization.len == 0 && notice.admission != ADMISSION_OPEN;
+        reply_problem(request, nobody ? PROBLEM_NOT_LOGGED_IN : request->refused, NULL);
+        return;
+    }
     struct grab grab = {
         .sale_id = request->id, .key = key, .units = (uint32_t)body.units, .token_brought = (found.given & GIVEN_TOKEN) != 0
     };

@@ -57,8 +57,8 @@ static bool request_passes(struct request *request, enum problem problem)
     return problem == PROBLEM_NONE;
 }
 
-/* The checks before it is known who asks, as of a route of this class. False: has replied. */
-static bool request_arrives(struct request *request, enum rate_class class)
+/* The checks before it is known who asks, as of a route of this class. */
+static enum problem request_arrives(struct request *request, enum rate_class class)
 {
     struct guard_visit *visit = &request->visit;
     visit->class = class;
@@ -71,8 +71,7 @@ static bool request_arrives(struct request *request, enum rate_class class)
     visit->entered_ns = mono_ns();
     struct guard *guard = request_rooms(request)->guard;
     enum problem problem = guard_arrive(guard, visit, &request->retry_s);
-    if (problem == PROBLEM_NONE) problem = guard_recall(guard, visit, &request->retry_s);
-    return request_passes(request, problem);
+    return problem != PROBLEM_NONE ? problem : guard_recall(guard, visit, &request->retry_s);
 }
 
 bool request_guarded(struct request *request)
@@ -166,8 +165,8 @@ static bool request_entitled(struct request *request)
     if (problem == PROBLEM_NONE && !(who & role_bit(request->who.role))) problem = PROBLEM_FORBIDDEN;
     if (problem == PROBLEM_NONE) return true;
     /* A route that is not counted is so for those it is for. Others pay, or they could guess here for nothing. */
-    if (request->route->class == RATE_CLASSES && !request_arrives(request, RATE_WRITE)) return false;
-    reply_problem(request, problem, NULL);
+    enum problem first = request->route->class == RATE_CLASSES ? request_arrives(request, RATE_WRITE) : PROBLEM_NONE;
+    reply_problem(request, first != PROBLEM_NONE ? first : problem, NULL);
     return false;
 }
 
@@ -181,13 +180,16 @@ static void request_dispatch(struct request *request)
         route->handler(request);
         return;
     }
-    if (!request_arrives(request, route != NULL ? route->class : RATE_QUERY)) return;
+    request->refused = request_arrives(request, route != NULL ? route->class : RATE_QUERY);
+    /* A grab tells bad input first, which is part of its order of problems and costs less than verifying a login. */
+    bool tells = request->refused != PROBLEM_NONE && route != NULL && route->who & WHO_ADMITTED;
+    if (!tells && !request_passes(request, request->refused)) return;
     if (route == NULL) {
         no_route_reply(request, allow);
         return;
     }
     if (!text_to_u64(request->ids[0], &request->id)) request->id = 0;
-    request->token_problem = route->who & WHO_ANYONE ? PROBLEM_NOT_LOGGED_IN : request_identify(request);
+    request->token_problem = tells || route->who & WHO_ANYONE ? PROBLEM_NOT_LOGGED_IN : request_identify(request);
     if (!request_entitled(request)) return;
     /* A grab looks at its input and at the sale first, so that what is wrong with them is told before what is the user's. */
     if (!(route->who & WHO_ADMITTED) && !request_guarded(request)) return;

@@ -22,6 +22,7 @@ struct request {
     uint64_t id;                     /* the first as a number; 0 where it is none, which nothing has */
     struct identity who;
     enum problem token_problem; /* why who is nobody; PROBLEM_NONE where it is somebody */
+    enum problem refused;       /* of a grab: what the guard said of its address; who asks was not looked at */
     struct request *free_next;
     struct guard_visit visit;
     uint32_t retry_s; /* for Retry-After; 0: as the status says */

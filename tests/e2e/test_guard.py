@@ -88,6 +88,20 @@ def test_bad_input_and_no_login_come_before_the_rate_of_a_user(server):
     assert shop.grab(sale, "ann").status == 201
 
 
+def test_bad_input_and_no_login_come_before_what_is_said_to_an_address(server):
+    """api.md: first that applies."""
+    shop = Shop(server)
+    sale = shop.sale()["id"]
+    unclaimed = shop.sale(admission="open", name="no login")["id"]
+    assert limits_put(server, ip_grab_per_s=1, ip_grab_burst=1).status == 200
+    assert shop.grab(sale, "ann").status == 201
+    for _ in range(5):
+        problem(shop.grab(sale, "ann", units=0), 400, "BAD_INPUT")
+        problem(shop.client.post(f"/v1/sales/{sale}/grabs"), 401, "NOT_LOGGED_IN")
+        problem(shop.grab(sale, "ann"), 429, "RATE_LIMITED")
+        problem(shop.client.post(f"/v1/sales/{unclaimed}/grabs"), 429, "RATE_LIMITED")
+
+
 def from_address(server, address, method, path, token=None, body=None):
     with server.connect() as client:
         return client.request(method, path, body, token, headers={"X-Forwarded-For": address})
@@ -194,8 +208,9 @@ def test_admins_who_change_limits_at_once_lose_nothing_of_each_other(server):
     assert {name: now[name] for name in names} == {name: 1_000_039 for name in names}
 
 
-KINDS = {"grab": ("POST", "/v1/sales/{sale}/grabs"), "query": ("GET", "/v1/orders"), "login": ("POST", "/v1/login"), "write": ("POST", "/v1/sales/{sale}/tokens")}
-RATES = [(scope, kind) for scope in ("ip", "global", "user") for kind in KINDS if (scope, kind) != ("user", "login")]
+KINDS = {"grab": ("POST", "/v1/sales/{sale}/grabs"), "query": ("GET", "/v1/orders"), "login": ("POST", "/v1/login"), "register": ("POST", "/v1/users"),
+         "write": ("POST", "/v1/sales/{sale}/tokens")}
+RATES = [(scope, kind) for scope in ("ip", "global", "user") for kind in KINDS if not (scope == "user" and kind in ("login", "register"))]
 
 
 def test_there_is_no_limit_that_nothing_proves(server):
@@ -209,8 +224,9 @@ def test_every_limit_refuses_and_is_counted(server, scope, kind):
     sale = shop.sale(stock=100, grabs_per_buyer_max=100)["id"]
     assert limits_put(server, **{f"{scope}_{kind}_per_s": 1, f"{scope}_{kind}_burst": 2}).status == 200
     method, path = KINDS[kind]
-    body = {"username": "nobody", "password": "whatever it is"} if kind == "login" else None
-    token = None if kind == "login" else shop.buyer("ann")
+    bodies = {"login": {"username": "nobody", "password": "whatever it is"}, "register": {"username": "x", "password": "short", "role": "customer"}}
+    body = bodies.get(kind)
+    token = None if body else shop.buyer("ann")
     answers = [shop.client.request(method, path.format(sale=sale), body, token) for _ in range(8)]
     refused = [answer for answer in answers if answer.code == "RATE_LIMITED"]
     assert len(refused) >= 3 and not any(answer.code == "RATE_LIMITED" for answer in answers[:2]), answers

@@ -27,9 +27,10 @@ static void every_number_has_a_row_with_bounds_and_a_sentence(void **state)
     limit_terms_default(&terms);
     char mistake[LIMIT_MISTAKE_BYTES];
     assert_true(limit_terms_valid(&terms, mistake));
-    /* Who logs in is nobody yet. */
-    assert_int_equal(sizeof(terms), (LIMIT_ROWS + 2) * sizeof(int64_t));
+    /* Who logs in or registers is nobody yet. */
+    assert_int_equal(sizeof(terms), (LIMIT_ROWS + 4) * sizeof(int64_t));
     assert_int_equal(terms.rates[RATE_USER][RATE_LOGIN].per_s, 0);
+    assert_int_equal(terms.rates[RATE_USER][RATE_REGISTER].per_s, 0);
     for (size_t i = 0; i < LIMIT_ROWS; i++) {
         const struct limit_row *row = &limit_rows[i];
         assert_true(strlen(row->name) <= 32); /* as long as an option's name may be */
@@ -48,7 +49,7 @@ static void a_row_names_the_number_it_sets(void **state)
     static const char *const scopes[RATE_SCOPES] = { "global", "user", "ip" };
     for (int scope = 0; scope < RATE_SCOPES; scope++) {
         for (int class = 0; class < RATE_CLASSES; class ++) {
-            if (scope == RATE_USER && class == RATE_LOGIN) continue;
+            if (scope == RATE_USER && (class == RATE_LOGIN || class == RATE_REGISTER)) continue;
             struct limit_terms terms = terms_none();
             char per_s[64], burst[64];
             snprintf(per_s, sizeof(per_s), "%s_%s_per_s", scopes[scope], rate_class_name(class));
