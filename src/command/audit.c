@@ -82,12 +82,12 @@ static bool sweep_order(void *arg, const struct order *order)
     struct audit *audit = arg;
     for (uint32_t i = 0; i < audit->over_count; i++) {
         if (order->sale_id != audit->over[i] || order->no > audit->filed.seq) continue;
-        struct order row;
+        struct ledger_order row;
         bool found = false;
         if (ledger_order(audit->ledger, order->no, &row, &found) != FAULT_NONE || !found) {
             finding(audit, "P4 order %" PRIu64 " is in the journal and not in the ledger", order->no);
         } else {
-            compare_order(audit, order, &row);
+            compare_order(audit, order, &row.order);
         }
     }
     return true;
@@ -166,8 +166,9 @@ static enum fault ledger_sale_row(void *arg, const struct sale *row)
     return FAULT_NONE;
 }
 
-static enum fault ledger_order_row(void *arg, const struct order *row)
+static enum fault ledger_order_row(void *arg, const struct ledger_order *order_row)
 {
+    const struct order *row = &order_row->order;
     struct audit *audit = arg;
     struct order order;
     audit->order_rows++;
@@ -182,13 +183,13 @@ static enum fault ledger_token_row(void *arg, const struct ledger_token *row)
     struct audit *audit = arg;
     audit->token_rows++;
     audit->token_rows_spent += row->spent != 0;
-    struct order order;
+    struct ledger_order spender;
     struct sale sale;
     bool found = false;
     if (row->spent != 0) {
-        enum fault fault = ledger_order(audit->ledger, row->spent, &order, &found);
-        bool spent_it = fault == FAULT_NONE && found && order.token_nonce == row->nonce && order.sale_id == row->sale_id &&
-                        strcmp(order.buyer, row->buyer) == 0;
+        enum fault fault = ledger_order(audit->ledger, row->spent, &spender, &found);
+        bool spent_it = fault == FAULT_NONE && found && spender.order.token_nonce == row->nonce &&
+                        spender.order.sale_id == row->sale_id && strcmp(spender.order.buyer, row->buyer) == 0;
         if (!spent_it)
             finding(audit, "P4 token %" PRIu64 ": the ledger has it spent by order %" PRIu64 ", which did not", row->nonce,
                     row->spent);

@@ -68,7 +68,56 @@ static void apply_won(struct engine *engine, struct sale_slot *slot, const struc
         .state = held ? ORDER_HELD : ORDER_PAID,
         .token_nonce = decision->won.token_nonce,
     };
-    holdings_add(&engine->holdings, &holder, &order, &slot->orders_first);
+    uint32_t cell = holdings_add(&engine->holdings, &holder, &order, &slot->orders_first);
+    if (held) hold_begin(engine, cell);
+}
+
+static void apply_ended(struct engine *engine, struct sale *sale, const struct decision *decision)
+{
+    static const struct {
+        uint32_t from, to; /* of the counts */
+        enum order_state was, is;
+    } moves[] = {
+#define COUNT(name) offsetof(struct sale_counts, name)
+        [DECISION_PAID] = { COUNT(held), COUNT(sold), ORDER_HELD, ORDER_PAID },
+        [DECISION_CANCELLED] = { COUNT(held), COUNT(available), ORDER_HELD, ORDER_CANCELLED },
+        [DECISION_EXPIRED] = { COUNT(held), COUNT(available), ORDER_HELD, ORDER_EXPIRED },
+        [DECISION_RETAKEN] = { COUNT(available), COUNT(sold), ORDER_EXPIRED, ORDER_PAID },
+#undef COUNT
+    };
+    uint32_t cell = holdings_by_no(&engine->holdings, decision->ended.order_no);
+    assert(cell != 0 && holding_at(&engine->holdings, cell)->units == decision->ended.units);
+    assert(holding_at(&engine->holdings, cell)->state == moves[decision->kind].was); /* E6 */
+
+    uint32_t *from = (uint32_t *)(void *)((char *)&sale->counts + moves[decision->kind].from);
+    uint32_t *to = (uint32_t *)(void *)((char *)&sale->counts + moves[decision->kind].to);
+    assert(*from >= decision->ended.units);
+    *from -= decision->ended.units;
+    *to += decision->ended.units;
+    bool paid = moves[decision->kind].is == ORDER_PAID;
+    uint64_t ref = paid ? holdings_ref_hash(&engine->holdings, decision->ended.order_no, decision->ended.ref) : 0;
+    holdings_turn(&engine->holdings, cell, moves[decision->kind].is, ref);
+}
+
+/* The order may be one that memory has let go of, or, in replay, one that the server had let go of: what it says is the same
+ * either way. Only of those may a second refund be told, and the first stands. */
+static void apply_refund_due(struct engine *engine, const struct decision *decision)
+{
+    uint64_t ref = holdings_ref_hash(&engine->holdings, decision->ended.order_no, decision->ended.ref);
+    const struct sale *sale;
+    uint32_t cell = order_find(engine, decision->ended.order_no, &sale);
+    bool first = cell != 0 && holding_at(&engine->holdings, cell)->state != ORDER_REFUND_DUE;
+    if (cell != 0) slot_at(engine, sale->id)->seq = decision->seq;
+    if (first) holdings_turn(&engine->holdings, cell, ORDER_REFUND_DUE, ref);
+    refunds_put(&engine->refunds, decision->ended.order_no, ref);
+}
+
+static void apply_end(struct engine *engine, const struct decision *decision, const struct sale *sale)
+{
+    engine->seq = decision->seq;
+    engine->at_ms = decision->at_ms;
+    if (engine->floor_ms < decision->at_ms) engine->floor_ms = decision->at_ms;
+    engine->digest = digest_next(engine->digest, decision, sale);
 }
 
 static void apply_token_given(struct engine *engine, struct sale_slot *slot, const struct decision *decision)
@@ -85,6 +134,11 @@ void engine_apply(struct engine *engine, const struct decision *decision)
     assert(decision->seq == engine->seq + 1);
     assert(decision->at_ms >= engine->at_ms);
 
+    if (decision->kind == DECISION_REFUND_DUE) {
+        apply_refund_due(engine, decision);
+        apply_end(engine, decision, NULL);
+        return;
+    }
     if (decision->kind == DECISION_SALE_CREATED) apply_created(engine, decision);
     struct sale_slot *slot = slot_find(engine, decision->sale_id);
     assert(slot != NULL);
@@ -114,14 +168,20 @@ void engine_apply(struct engine *engine, const struct decision *decision)
     case DECISION_TOKEN_GIVEN:
         apply_token_given(engine, slot, decision);
         break;
+    case DECISION_PAID:
+    case DECISION_CANCELLED:
+    case DECISION_EXPIRED:
+    case DECISION_RETAKEN:
+        apply_ended(engine, sale, decision);
+        break;
+    case DECISION_REFUND_DUE:
+        break;
     }
     assert(sale_counts_add_up(&sale->counts)); /* E1 */
+    slot->seq = decision->seq;
 
     /* Last, so that whoever reads "nothing left" outside also sees who took it. */
     board_write(board_at(engine, sale->id), sale);
 
-    engine->seq = decision->seq;
-    engine->at_ms = decision->at_ms;
-    if (engine->floor_ms < decision->at_ms) engine->floor_ms = decision->at_ms;
-    engine->digest = digest_next(engine->digest, decision, sale);
+    apply_end(engine, decision, sale);
 }

@@ -38,7 +38,7 @@ static enum verdict grab_judge(const struct engine *engine, const struct grab *g
     if (token != VERDICT_DONE) return token;
     if (grab->units > sale->terms.units_per_grab_max) return VERDICT_OVER_LIMIT;
 
-    *named = holdings_newest(&engine->holdings, holder);
+    *named = holdings_standing(&engine->holdings, holder);
     uint32_t grabs = *named == 0 ? 0 : holding_at(&engine->holdings, *named)->grabs;
     if (grabs >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
     if (grab->units > sale->counts.available) return VERDICT_SOLD_OUT;
@@ -164,10 +164,10 @@ static enum verdict token_decide(const struct engine *engine, const struct token
     if (sale_is_closed(sale, out->at_ms)) return VERDICT_CLOSED;
     if (sale->terms.admission != ask->admission) return VERDICT_NO_TOKENS_NEEDED;
     struct holder holder = holder_of(&engine->holdings, sale->id, ask->buyer);
-    uint32_t newest = holdings_newest(&engine->holdings, &holder);
-    uint32_t grabs = newest == 0 ? 0 : holding_at(&engine->holdings, newest)->grabs;
+    uint32_t standing = holdings_standing(&engine->holdings, &holder);
+    uint32_t grabs = standing == 0 ? 0 : holding_at(&engine->holdings, standing)->grabs;
     if (grabs >= sale->terms.grabs_per_buyer_max) {
-        holdings_order(&engine->holdings, newest, sale, &answer->order);
+        holdings_order(&engine->holdings, standing, sale, &answer->order);
         return VERDICT_ALREADY_WON;
     }
     if (sale->counts.available == 0) return VERDICT_SOLD_OUT;
@@ -194,7 +194,7 @@ static bool terms_keep_word(const struct sale_terms *was, const struct sale_term
     return closes_no_earlier && was->price == is->price && strcmp(was->currency, is->currency) == 0 &&
            was->units_per_grab_max == is->units_per_grab_max && was->grabs_per_buyer_max == is->grabs_per_buyer_max &&
            was->opens_ms == is->opens_ms && was->admission == is->admission && was->tokens_max == is->tokens_max &&
-           was->admit_max == is->admit_max;
+           was->admit_max == is->admit_max && was->late_payment == is->late_payment && was->event_id == is->event_id;
 }
 
 enum verdict engine_decide_change(const struct engine *engine, const struct asker *asker, uint64_t sale_id,

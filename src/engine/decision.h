@@ -2,6 +2,10 @@
  *
  * seq is dense: 1, 2, 3 … over the life of the journal. The number of an order is the seq of its win, the nonce of a
  * purchase token the seq at which it was given.
+ *
+ * An order ends its hold once (P6): PAID, CANCELLED or EXPIRED. What a payment that comes too late leads to is a decision of
+ * its own: RETAKEN takes the units of an expired order from what is available again, REFUND_DUE takes nothing and says that
+ * the buyer's money has to go back. REFUND_DUE may name an order of a sale that memory has let go of.
  * Slices and pointers belong to whoever made the decision and live until the call that was given it returns. */
 #ifndef STAMPEDE_ENGINE_DECISION_H
 #define STAMPEDE_ENGINE_DECISION_H
@@ -20,7 +24,15 @@ enum decision_kind {
     DECISION_SALE_CLOSED = 6,
     DECISION_WON = 7,
     DECISION_TOKEN_GIVEN = 8,
+    DECISION_PAID = 9,
+    DECISION_CANCELLED = 10,
+    DECISION_EXPIRED = 11,
+    DECISION_RETAKEN = 12,
+    DECISION_REFUND_DUE = 13,
 };
+
+/* Who cancelled. */
+enum canceller { CANCELLER_NONE = 0, CANCELLER_BUYER = 1, CANCELLER_SELLER = 2, CANCELLER_ADMIN = 3 };
 
 struct decision {
     uint64_t seq;
@@ -46,6 +58,13 @@ struct decision {
         struct {
             struct slice buyer;
         } token_given; /* its nonce is seq */
+        struct {
+            uint64_t order_no;
+            uint32_t units;      /* of the order: what comes back or changes hands */
+            struct slice ref;    /* PAID, RETAKEN, REFUND_DUE: of the payment */
+            struct slice reason; /* CANCELLED, empty from the buyer who gave none */
+            enum canceller by;   /* CANCELLED */
+        } ended;                 /* PAID, CANCELLED, EXPIRED, RETAKEN, REFUND_DUE */
     };
 };
 

@@ -32,7 +32,9 @@ static uint64_t terms_digest(const struct sale_terms *terms)
     digest = chain(digest, terms->line_rate_per_s);
     digest = chain(digest, terms->line_size);
     digest = chain(digest, terms->line_timeout_ms);
-    return chain_text(digest, slice_of(terms->line_name));
+    digest = chain_text(digest, slice_of(terms->line_name));
+    digest = chain(digest, (uint64_t)terms->late_payment);
+    return chain(digest, terms->event_id);
 }
 
 /* What a decision says beyond its kind, in one word. */
@@ -47,6 +49,14 @@ static uint64_t content_digest(const struct decision *decision)
         return (uint64_t)decision->stock_added;
     case DECISION_WON:
         return decision->won.pay_by_ms;
+    case DECISION_EXPIRED:
+        return decision->ended.order_no;
+    case DECISION_PAID:
+    case DECISION_RETAKEN:
+    case DECISION_REFUND_DUE:
+        return chain_text(decision->ended.order_no, decision->ended.ref);
+    case DECISION_CANCELLED:
+        return chain_text(chain(decision->ended.order_no, (uint64_t)decision->ended.by), decision->ended.reason);
     case DECISION_SALE_PAUSED:
     case DECISION_SALE_RESUMED:
     case DECISION_SALE_CLOSED:
@@ -75,10 +85,10 @@ uint64_t digest_next(uint64_t digest, const struct decision *decision, const str
     record.at_ms = decision->at_ms;
     record.sale_id = decision->sale_id;
     record.content = content_digest(decision);
-    record.orders_made = sale->orders_made;
-    record.tokens_given = sale->tokens_given;
+    record.orders_made = sale == NULL ? 0 : sale->orders_made;
+    record.tokens_given = sale == NULL ? 0 : sale->tokens_given;
     record.token_nonce = 0;
-    record.counts = sale->counts;
+    record.counts = sale == NULL ? (struct sale_counts){ 0 } : sale->counts;
     record.kind = (uint32_t)decision->kind;
     record.units = record.buyer_len = record.key_len = 0;
 
@@ -98,6 +108,8 @@ uint64_t digest_next(uint64_t digest, const struct decision *decision, const str
         record.buyer_len = (uint32_t)buyer.len;
         memcpy(end, buyer.data, buyer.len);
         end += buyer.len;
+    } else if (decision->kind >= DECISION_PAID) {
+        record.units = decision->ended.units;
     }
     return siphash(digest_key, &record, (size_t)(end - (char *)&record));
 }

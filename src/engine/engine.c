@@ -20,6 +20,8 @@ enum fault engine_open(struct engine **out, uint32_t orders_max, const uint8_t h
     if (fault == FAULT_NONE) fault = region_open(&engine->boards, SALES_OPEN_MAX * sizeof(struct board));
     if (fault == FAULT_NONE) fault = holdings_open(&engine->holdings, orders_max, hash_key);
     if (fault == FAULT_NONE) fault = tokens_open(&engine->tokens, orders_max);
+    if (fault == FAULT_NONE) fault = deadlines_open(&engine->deadlines, orders_max * 2);
+    if (fault == FAULT_NONE) fault = refunds_open(&engine->refunds);
     if (fault == FAULT_NONE) fault = names_open(&engine->names, SALE_NAMES_MAX, hash_key);
     if (fault != FAULT_NONE) {
         engine_close(engine);
@@ -33,6 +35,8 @@ void engine_close(struct engine *engine)
 {
     if (engine == NULL) return;
     names_close(&engine->names);
+    refunds_close(&engine->refunds);
+    deadlines_close(&engine->deadlines);
     tokens_close(&engine->tokens);
     holdings_close(&engine->holdings);
     region_close(&engine->boards);
@@ -63,21 +67,19 @@ bool engine_sale(const struct engine *engine, uint64_t sale_id, struct sale *out
     return true;
 }
 
-/* An order is to be found only while its sale is: NULL where that is being let go of. */
-static const struct sale *order_sale(const struct engine *engine, uint32_t cell)
-{
-    const struct sale_slot *slot = slot_at(engine, holding_at(&engine->holdings, cell)->slot);
-    assert(slot->sale.id != 0);
-    return slot->leaving ? NULL : &slot->sale;
-}
-
 bool engine_order(const struct engine *engine, uint64_t order_no, struct order *out)
 {
-    uint32_t cell = holdings_by_no(&engine->holdings, order_no);
-    const struct sale *sale = cell == 0 ? NULL : order_sale(engine, cell);
-    if (sale == NULL) return false;
+    const struct sale *sale;
+    uint32_t cell = order_find(engine, order_no, &sale);
+    if (cell == 0) return false;
     holdings_order(&engine->holdings, cell, sale, out);
     return true;
+}
+
+uint64_t engine_sale_seq(const struct engine *engine, uint64_t sale_id)
+{
+    const struct sale_slot *slot = slot_find(engine, sale_id);
+    return slot == NULL ? 0 : slot->seq;
 }
 
 uint64_t engine_token(const struct engine *engine, uint64_t sale_id, struct slice buyer)
@@ -114,7 +116,7 @@ void engine_usage(const struct engine *engine, struct engine_usage *out)
         .orders_max = engine->holdings.orders.cells_max,
         .tokens = engine->tokens.cells.used,
         .bytes = sizeof *engine + holdings_bytes(&engine->holdings) + names_bytes(&engine->names) +
-                 tokens_bytes(&engine->tokens) +
+                 tokens_bytes(&engine->tokens) + deadlines_bytes(&engine->deadlines) +
                  engine->slots_touched * (uint64_t)(sizeof(struct sale_slot) + sizeof(struct board)),
     };
 }

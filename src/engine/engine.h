@@ -13,9 +13,10 @@
  *   E3  order numbers and sequence numbers only rise.
  *   E4  the digest after seq n depends only on the decisions up to n and the states they led to (P5).
  *   E5  a purchase token is spent by one win at most, and only by its buyer's in its sale.
+ *   E6  a hold ends once: what comes back is what was held (P6).
  *
- * Memory is reserved at open and touched as it is used: about 90 bytes for an order with a 16-byte buyer, 50 more for a
- * purchase token that is not spent. */
+ * Memory is reserved at open and touched as it is used: about 90 bytes for an order with a 16-byte buyer, 8 more
+ * while it is held and 8 where it was paid later, 50 for a purchase token that is not spent. */
 #ifndef STAMPEDE_ENGINE_ENGINE_H
 #define STAMPEDE_ENGINE_ENGINE_H
 
@@ -51,7 +52,8 @@ struct grab {
     bool turned_away; /* the guard lets it take nothing: BUSY where it would have won */
 };
 
-/* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (the buyer's newest counting order). */
+/* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (an order of the buyer's that
+ * counts: held or paid). */
 struct grab_answer {
     enum verdict verdict;
     uint32_t available;  /* after the decision */
@@ -109,6 +111,43 @@ enum verdict engine_refuse_token_early(const struct engine *engine, const struct
 enum verdict engine_decide_token(const struct engine *engine, const struct token_ask *ask, struct decision *out,
                                  struct token_answer *answer);
 
+/* A payment that succeeded, as the provider tells it. */
+struct payment {
+    uint64_t order_no;
+    struct slice ref; /* 1 to PAYMENT_REF_BYTES_MAX bytes: the payment's own name; an order has one at most */
+    int64_t amount;   /* -1: none, as of an order without a price, which takes 0 too */
+    uint64_t now_ms;
+};
+/* First that applies: BAD_INPUT (a ref that cannot be kept), NO_SUCH_ORDER (not in memory), AMOUNT_MISMATCH, REPEATED (this
+ * ref has been taken for it before: paid or refund due), ALREADY_PAID (another has, or it was paid at once), DONE with PAID
+ * while it is held, also a moment after pay_by_ms; with RETAKEN where it has expired, the sale's late_payment says so, the
+ * sale is not closed, the units are available and the buyer is below their limit; else with REFUND_DUE. order is filled from
+ * AMOUNT_MISMATCH on: as it was, or for DONE as the decision leaves it. */
+enum verdict engine_decide_payment(const struct engine *engine, const struct payment *payment, struct decision *out,
+                                   struct order *order);
+/* The same for an order that memory has let go of, as the ledger has it, with the ref it was paid or is due a refund by:
+ * DONE is always REFUND_DUE. The sale is not in memory, or NO_SUCH_ORDER: ask engine_decide_payment(). */
+enum verdict engine_decide_past_payment(const struct engine *engine, const struct payment *payment, struct slice ref_taken,
+                                        struct decision *out, struct order *order);
+
+/* Who cancels. name is the buyer's or the seller's, by how they are logged in; admins may always. reason: at most
+ * CANCEL_REASON_BYTES_MAX bytes, not empty from sellers and admins. */
+struct cancel {
+    uint64_t order_no;
+    enum canceller by;
+    struct slice name;
+    struct slice reason;
+    uint64_t now_ms;
+};
+/* BAD_INPUT, NO_SUCH_ORDER (not in memory, or not theirs: P8), NOT_HELD, DONE. order as above. */
+enum verdict engine_decide_cancel(const struct engine *engine, const struct cancel *cancel, struct decision *out,
+                                  struct order *order);
+
+/* The next hold whose pay_by_ms is not after now_ms, as its EXPIRED decision; false where there is none. Deadlines stand in
+ * a heap whose entries for holds that ended otherwise are dropped here: it is no part of the state that decisions lead to.
+ */
+bool engine_decide_expiry(struct engine *engine, uint64_t now_ms, struct decision *out);
+
 /* Who asks for a seller's change, and when. A sale of someone else does not exist for a seller: NO_SUCH_SALE (P8). */
 struct asker {
     struct slice name;
@@ -148,7 +187,7 @@ const char *engine_objection(const struct engine *engine, const struct decision 
  * FAULT_SPACE where it has more than fits; the reason has been logged. */
 enum fault engine_load_sale(struct engine *engine, const struct sale *sale) MUST_USE;
 enum fault engine_load_name(struct engine *engine, struct slice seller, struct slice name, uint64_t sale_id) MUST_USE;
-enum fault engine_load_order(struct engine *engine, const struct order *order) MUST_USE;
+enum fault engine_load_order(struct engine *engine, const struct order *order, struct slice payment_ref) MUST_USE;
 enum fault engine_load_token(struct engine *engine, uint64_t sale_id, struct slice buyer, uint64_t nonce) MUST_USE;
 void engine_load_point(struct engine *engine, uint64_t seq, uint64_t digest, uint64_t sale_id_last, uint64_t at_ms);
 
@@ -159,6 +198,8 @@ uint64_t engine_time(const struct engine *engine);   /* at_ms of the last decisi
 /* Copies out; false where memory does not have it (the ledger may). */
 bool engine_sale(const struct engine *engine, uint64_t sale_id, struct sale *out);
 bool engine_order(const struct engine *engine, uint64_t order_no, struct order *out);
+/* The last decision about a sale in memory or its orders; 0 where memory does not have it, or loaded it and no more. */
+uint64_t engine_sale_seq(const struct engine *engine, uint64_t sale_id);
 /* The sale of a seller by name, 0 if none; closed ones count. */
 uint64_t engine_sale_by_name(const struct engine *engine, struct slice seller, struct slice name);
 

@@ -6,13 +6,16 @@
 
 #include "base/region.h"
 #include "engine/board.h"
+#include "engine/deadlines.h"
 #include "engine/engine.h"
 #include "engine/holdings.h"
 #include "engine/names.h"
+#include "engine/refunds.h"
 #include "engine/tokens.h"
 
 struct sale_slot {
     struct sale sale;      /* id 0: nobody sits here */
+    uint64_t seq;          /* of the last decision about it or its orders */
     uint32_t orders_first; /* head of the list of its orders, 0 if none */
     uint32_t tokens_first; /* of its tokens that are not spent */
     bool leaving;          /* being let go of: nobody finds it any more, its place is not free yet */
@@ -24,6 +27,8 @@ struct engine {
     struct holdings holdings;
     struct names names;
     struct tokens tokens;
+    struct deadlines deadlines; /* of the orders that are held; hints, no part of the state */
+    struct refunds refunds;
     uint32_t sales;         /* slots taken */
     uint32_t slots_touched; /* slots ever taken */
     uint64_t seq;
@@ -101,7 +106,16 @@ bool grab_is_well_formed(const struct grab *grab);
 enum verdict grab_decide(const struct engine *engine, const struct grab *grab, struct decision *out,
                          struct grab_answer *answer);
 
-/* digest.c: the digest that follows, given the sale as the decision has left it (E4). */
+/* hold.c: the cell and the sale of an order that is to be found: 0 where it is not in memory, or its sale is being let go.
+ */
+uint32_t order_find(const struct engine *engine, uint64_t order_no, const struct sale **sale);
+/* NULL where the sale of the order in this cell is being let go of. */
+const struct sale *order_sale(const struct engine *engine, uint32_t cell);
+/* An order has come that is held. */
+void hold_begin(struct engine *engine, uint32_t cell);
+
+/* digest.c: the digest that follows, given the sale as the decision has left it (E4). NULL for REFUND_DUE: what memory has
+ * of its sale is no part of what it says. */
 uint64_t digest_next(uint64_t digest, const struct decision *decision, const struct sale *sale);
 
 #endif

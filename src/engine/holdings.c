@@ -14,6 +14,7 @@ enum fault holdings_open(struct holdings *holdings, uint32_t orders_max, const u
     /* An order has two texts at most: one that finds a cell finds its texts' cells too. */
     if (fault == FAULT_NONE) fault = texts_open(&holdings->texts, orders_max * 2);
     if (fault == FAULT_NONE) fault = region_open(&holdings->nonces, (orders_max + UINT64_C(1)) * sizeof(uint64_t));
+    if (fault == FAULT_NONE) fault = region_open(&holdings->refs, (orders_max + UINT64_C(1)) * sizeof(uint64_t));
     if (fault == FAULT_NONE) fault = filter_open(&holdings->buyers, orders_max);
     if (fault == FAULT_NONE)
         fault = index_open(&holdings->by_buyer, &holdings->orders, offsetof(struct holding, buyer_hash),
@@ -34,6 +35,7 @@ void holdings_close(struct holdings *holdings)
     index_close(&holdings->by_no);
     index_close(&holdings->by_buyer);
     filter_close(&holdings->buyers);
+    region_close(&holdings->refs);
     region_close(&holdings->nonces);
     texts_close(&holdings->texts);
     pool_close(&holdings->orders);
@@ -76,7 +78,7 @@ static bool is_holder(const struct holdings *holdings, const struct holding *hol
 
 /* The filter is asked first: it is a tenth of the size of the index and its cells, so it stays near, and most who come have
  * won nothing yet. */
-uint32_t holdings_newest(const struct holdings *holdings, const struct holder *holder)
+uint32_t holdings_standing(const struct holdings *holdings, const struct holder *holder)
 {
     if (!holdings_may_hold(holdings, holder)) return 0;
     uint32_t cell = index_first(&holdings->by_buyer, (uint32_t)holder->hash);
@@ -102,11 +104,6 @@ uint32_t holdings_by_key(const struct holdings *holdings, const struct holder *h
     return cell;
 }
 
-static uint64_t holding_no(const struct holding *holding)
-{
-    return (uint64_t)holding->no_high << 32 | holding->no_low;
-}
-
 uint32_t holdings_by_no(const struct holdings *holdings, uint64_t no)
 {
     uint32_t cell = index_first(&holdings->by_no, (uint32_t)no);
@@ -124,31 +121,115 @@ bool holdings_have_room(const struct holdings *holdings)
     return holdings->orders.used < holdings->orders.cells_max;
 }
 
-/* Joins the buyer's orders: the one with the highest number stands for all and counts them. */
+static uint64_t *ref_at(const struct holdings *holdings, uint32_t cell)
+{
+    return (uint64_t *)(void *)holdings->refs.base + cell;
+}
+
+static void ref_put(struct holdings *holdings, uint32_t cell, uint64_t ref_hash)
+{
+    if (ref_hash == 0) return;
+    holding_at(holdings, cell)->ref = 1;
+    *ref_at(holdings, cell) = ref_hash;
+    if (holdings->refs_last < cell) holdings->refs_last = cell;
+}
+
+static bool holding_counts(const struct holding *holding)
+{
+    return order_state_counts((enum order_state)holding->state);
+}
+
+/* Of two orders of one buyer, the one to stand for both. */
+static bool goes_before(const struct holding *a, const struct holding *b)
+{
+    if (holding_counts(a) != holding_counts(b)) return holding_counts(a);
+    return holding_no(a) > holding_no(b);
+}
+
+/* Lets an order stand for its buyer's in the place of another, where it goes before that. Answers which one stands. */
+static struct holding *stand_in(struct holdings *holdings, uint32_t cell, uint32_t other_cell)
+{
+    struct holding *holding = holding_at(holdings, cell), *other = holding_at(holdings, other_cell);
+    if (cell == other_cell || !goes_before(holding, other)) return other;
+    holding->grabs = other->grabs;
+    holding->stands = 1;
+    other->stands = 0;
+    index_replace(&holdings->by_buyer, other_cell, cell);
+    return holding;
+}
+
+static void grabs_add(struct holding *standing, int32_t add)
+{
+    assert(add >= 0 || standing->grabs > 0);
+    standing->grabs = (uint32_t)((int32_t)standing->grabs + add) & 0xffffff;
+}
+
+/* Joins the buyer's orders. */
 static void buyer_join(struct holdings *holdings, const struct holder *holder, uint32_t cell)
 {
     struct holding *holding = holding_at(holdings, cell);
-    uint32_t other_cell = holdings_newest(holdings, holder);
+    uint32_t other_cell = holdings_standing(holdings, holder);
     if (other_cell == 0) {
-        holding->grabs = 1;
-        holding->newest = 1;
+        holding->grabs = holding_counts(holding);
+        holding->stands = 1;
         index_put(&holdings->by_buyer, cell);
         filter_add(&holdings->buyers, holding->buyer_hash);
         return;
     }
-
-    struct holding *other = holding_at(holdings, other_cell);
-    if (holding_no(other) > holding_no(holding)) {
-        other->grabs = (other->grabs + 1) & 0xffffff;
-        return;
-    }
-    holding->grabs = (other->grabs + 1) & 0xffffff;
-    holding->newest = 1;
-    other->newest = 0;
-    index_replace(&holdings->by_buyer, other_cell, cell);
+    grabs_add(stand_in(holdings, cell, other_cell), holding_counts(holding));
 }
 
-void holdings_add(struct holdings *holdings, const struct holder *holder, const struct holding_new *order, uint32_t *list)
+/* The cell that stands for the buyer of this one. */
+static uint32_t standing_of(const struct holdings *holdings, uint32_t cell)
+{
+    const struct holding *holding = holding_at(holdings, cell);
+    if (holding->stands) return cell;
+    struct holder holder = {
+        .hash = holding->buyer_hash, /* all that the index by buyer asks for */
+        .slot = holding->slot,
+        .buyer = texts_at(&holdings->texts, holding->buyer_cell, holding->buyer_len),
+    };
+    uint32_t standing = holdings_standing(holdings, &holder);
+    assert(standing != 0);
+    return standing;
+}
+
+void holdings_turn(struct holdings *holdings, uint32_t cell, enum order_state state, uint64_t ref_hash)
+{
+    struct holding *holding = holding_at(holdings, cell);
+    bool counted = holding_counts(holding);
+    holding->state = state & 0x1f;
+    ref_put(holdings, cell, ref_hash);
+    if (holding_counts(holding) == counted) return;
+
+    uint32_t standing = standing_of(holdings, cell);
+    grabs_add(counted ? holding_at(holdings, standing) : stand_in(holdings, cell, standing), counted ? -1 : 1);
+}
+
+uint64_t holdings_ref_hash(const struct holdings *holdings, uint64_t order_no, struct slice ref)
+{
+    uint64_t hash = hash_number_and_text(holdings, order_no, ref);
+    return hash == 0 ? 1 : hash;
+}
+
+uint64_t holdings_ref(const struct holdings *holdings, uint32_t cell)
+{
+    return holding_at(holdings, cell)->ref ? *ref_at(holdings, cell) : 0;
+}
+
+uint32_t holdings_grabs(const struct holdings *holdings, uint32_t cell)
+{
+    return holding_at(holdings, standing_of(holdings, cell))->grabs;
+}
+
+uint64_t holdings_pay_by_ms(const struct holdings *holdings, uint32_t cell)
+{
+    const struct holding *holding = holding_at(holdings, cell);
+    return holding->pay_within_s == 0 ? 0 : holding->won_ms + holding->pay_within_s * UINT64_C(1000);
+}
+
+uint32_t holdings_add(struct holdings *holdings, const struct holder *holder, const struct holding_new *order,
+                      uint32_t *list)
 {
     assert(order->units > 0);
     assert(holder->buyer.len > 0 && holder->buyer.len <= BUYER_BYTES_MAX);
@@ -167,7 +248,7 @@ void holdings_add(struct holdings *holdings, const struct holder *holder, const 
         .buyer_len = (uint8_t)holder->buyer.len,
         .units = order->units,
         .pay_within_s = order->pay_within_s,
-        .state = order->state & 0x3f,
+        .state = order->state & 0x1f,
         .token = order->token_nonce != 0,
         .slot = (uint16_t)holder->slot,
     };
@@ -176,6 +257,7 @@ void holdings_add(struct holdings *holdings, const struct holder *holder, const 
         *nonce_at(holdings, cell) = order->token_nonce;
         if (holdings->nonces_last < cell) holdings->nonces_last = cell;
     }
+    ref_put(holdings, cell, order->ref_hash);
     index_put(&holdings->by_no, cell);
     if (order->key.len > 0) {
         holding->key_cell = texts_put(&holdings->texts, order->key);
@@ -184,6 +266,7 @@ void holdings_add(struct holdings *holdings, const struct holder *holder, const 
         index_put(&holdings->by_key, cell);
     }
     buyer_join(holdings, holder, cell);
+    return cell;
 }
 
 void holdings_drop(struct holdings *holdings, uint32_t *list)
@@ -194,7 +277,7 @@ void holdings_drop(struct holdings *holdings, uint32_t *list)
     *list = holding->older;
 
     index_remove(&holdings->by_no, cell);
-    if (holding->newest) {
+    if (holding->stands) {
         index_remove(&holdings->by_buyer, cell);
         filter_drop(&holdings->buyers, holding->buyer_hash);
     }
@@ -225,7 +308,7 @@ void holdings_order(const struct holdings *holdings, uint32_t cell, const struct
     out->amount = sale_amount(&sale->terms, holding->units);
     out->state = (enum order_state)holding->state;
     out->won_ms = holding->won_ms;
-    out->pay_by_ms = holding->pay_within_s == 0 ? 0 : holding->won_ms + holding->pay_within_s * UINT64_C(1000);
+    out->pay_by_ms = holdings_pay_by_ms(holdings, cell);
     out->token_nonce = holding->token ? *nonce_at(holdings, cell) : 0;
 }
 
@@ -242,6 +325,6 @@ static uint64_t index_bytes(const struct index *index)
 uint64_t holdings_bytes(const struct holdings *holdings)
 {
     uint64_t bytes = pool_bytes(&holdings->orders) + filter_bytes(&holdings->buyers) + texts_bytes(&holdings->texts);
-    bytes += holdings->nonces_last * sizeof(uint64_t);
+    bytes += ((uint64_t)holdings->nonces_last + holdings->refs_last) * sizeof(uint64_t);
     return bytes + index_bytes(&holdings->by_buyer) + index_bytes(&holdings->by_no) + index_bytes(&holdings->by_key);
 }

@@ -1,9 +1,14 @@
 /* holdings: the orders of open sales in memory, found by number, by buyer and by Idempotency-Key.
  *
- * One cell of 64 bytes an order, and one cell of 16, 32 or 64 bytes for each of its texts. Only the newest order of a
- * buyer stands in the index by buyer: it knows how many there are, which is all a decision asks. A sale's orders hang on
- * a list, newest first, so that a sale that is over can be let go of piece by piece. Which purchase token an order has
- * spent stands beside the cells, in memory that is touched only where there is one.
+ * One cell of 64 bytes an order, and one cell of 16, 32 or 64 bytes for each of its texts. Only one order of a buyer stands
+ * in the index by buyer, for all of theirs: it knows how many count, which is all a decision asks. Of two, the one that
+ * counts (held or paid) goes before one that has ended, then the newer before the older; that is looked at when an order
+ * comes and when one counts again. So whenever their number has just risen, the one that stands counts; a buyer at their
+ * limit is one whose number has not fallen since: what is told as already won always counts.
+ *
+ * A sale's orders hang on a list, newest first, so that a sale that is over can be let go of piece by piece. Which purchase
+ * token an order has spent, and by which payment it was paid, stands beside the cells, in memory that is touched only where
+ * there is one. Of the payment's ref a keyed hash is kept: that another has the same has odds of one in 2^64.
  *
  * Under the engine's lock, but for holder_of() and holdings_may_hold(). */
 #ifndef STAMPEDE_ENGINE_HOLDINGS_H
@@ -34,10 +39,11 @@ struct holding {
     uint32_t key_cell; /* 0: no key */
     uint32_t units;    /* 0: the cell is free */
     uint32_t pay_within_s;
-    uint32_t grabs : 24; /* of the newest: the buyer's held and paid orders */
-    uint32_t state : 6;
+    uint32_t grabs : 24; /* of the one that stands: the buyer's held and paid orders */
+    uint32_t state : 5;
     uint32_t token : 1; /* it has spent one */
-    uint32_t newest : 1;
+    uint32_t ref : 1;   /* a payment was taken for it */
+    uint32_t stands : 1;
     uint16_t slot;
     uint8_t buyer_len;
     uint8_t key_len;
@@ -54,6 +60,8 @@ struct holdings {
     struct texts texts;   /* buyers and keys */
     struct region nonces; /* uint64_t for each cell of orders; read only where the order has a token */
     uint32_t nonces_last; /* the highest cell that ever had one */
+    struct region refs;   /* uint64_t for each cell: the hash of its payment's ref */
+    uint32_t refs_last;
     struct index by_buyer, by_no, by_key;
     struct filter buyers;
 };
@@ -76,13 +84,18 @@ void holdings_expect(const struct holdings *holdings, const struct holder *holde
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder);
 
 /* Cells, or 0. */
-uint32_t holdings_newest(const struct holdings *holdings, const struct holder *holder);
+uint32_t holdings_standing(const struct holdings *holdings, const struct holder *holder);
 uint32_t holdings_by_key(const struct holdings *holdings, const struct holder *holder, struct slice key);
 uint32_t holdings_by_no(const struct holdings *holdings, uint64_t no);
 
 static inline struct holding *holding_at(const struct holdings *holdings, uint32_t cell)
 {
     return pool_cell(&holdings->orders, cell);
+}
+
+static inline uint64_t holding_no(const struct holding *holding)
+{
+    return (uint64_t)holding->no_high << 32 | holding->no_low;
 }
 
 /* An order as it comes: won just now, or loaded from the ledger, in any order of numbers. */
@@ -94,11 +107,23 @@ struct holding_new {
     uint32_t pay_within_s; /* 0: none */
     enum order_state state;
     uint64_t token_nonce; /* 0: none */
+    uint64_t ref_hash;    /* of its payment; 0: none */
 };
 
 bool holdings_have_room(const struct holdings *holdings);
-/* After holdings_have_room(). list: the head of the sale's list. */
-void holdings_add(struct holdings *holdings, const struct holder *holder, const struct holding_new *order, uint32_t *list);
+/* After holdings_have_room(). list: the head of the sale's list. Answers its cell. */
+uint32_t holdings_add(struct holdings *holdings, const struct holder *holder, const struct holding_new *order,
+                      uint32_t *list);
+
+/* An order's life goes on: its new state, and the payment that led to it (ref_hash 0: none). */
+void holdings_turn(struct holdings *holdings, uint32_t cell, enum order_state state, uint64_t ref_hash);
+/* The ref of a payment for an order; never 0. */
+uint64_t holdings_ref_hash(const struct holdings *holdings, uint64_t order_no, struct slice ref);
+uint64_t holdings_ref(const struct holdings *holdings, uint32_t cell); /* of the payment taken for it; 0: none */
+/* How many held and paid orders the buyer of this order has. */
+uint32_t holdings_grabs(const struct holdings *holdings, uint32_t cell);
+uint64_t holdings_pay_by_ms(const struct holdings *holdings, uint32_t cell); /* 0: none */
+
 /* Lets go of the first of the list. */
 void holdings_drop(struct holdings *holdings, uint32_t *list);
 

@@ -61,7 +61,7 @@ static const char *order_objection(const struct engine *engine, const struct ord
     if (order->no == 0) return "it has no number";
     if (order->units == 0 || order->units > STOCK_MAX) return "its units are out of bounds";
     if (order->won_ms > TIME_MS_MAX) return "its time is beyond the year 9999";
-    if (order->state > ORDER_PAID) return "its state is of no known kind";
+    if (order->state > ORDER_STATE_LAST) return "its state is of no known kind";
     if (order->amount != sale_amount(&slot->sale.terms, order->units)) return "its amount is not the price of its units";
     if (!text_is_a_name(order->buyer, BUYER_BYTES_MAX)) return "its buyer has no possible name";
     if (!text_is_ended(order->key, IDEMPOTENCY_KEY_BYTES_MAX)) return "its key is too long";
@@ -71,8 +71,17 @@ static const char *order_objection(const struct engine *engine, const struct ord
     bool possible = pay_within_ms % 1000 == 0 && pay_within_ms > 0 && pay_within_ms / 1000 <= PAY_WITHIN_S_MAX;
     if (order->pay_by_ms != 0 && !possible) return "its time to pay by does not follow from its sale";
     if (order->pay_by_ms == 0 && order->state == ORDER_HELD) return "it is held for ever";
+    if (order->pay_by_ms == 0 && order->state != ORDER_PAID) return "it has ended and was paid at once";
     if (order->token_nonce >= order->no) return "it has spent a token that was given after it was won";
     return NULL;
+}
+
+/* Who was held and is paid, or is due a refund, has a payment; the others have none. */
+static const char *ref_objection(const struct order *order, struct slice payment_ref)
+{
+    bool due = order->state == ORDER_REFUND_DUE || (order->state == ORDER_PAID && order->pay_by_ms != 0);
+    if (due && !text_may_be_kept(payment_ref, PAYMENT_REF_BYTES_MAX)) return "its payment has no possible name";
+    return !due && payment_ref.len > 0 ? "it has a payment that its state has not" : NULL;
 }
 
 /* What only the buyer's other orders can tell. */
@@ -80,16 +89,18 @@ static const char *holder_objection(const struct engine *engine, const struct or
 {
     const struct sale *sale = &slot_at(engine, order->sale_id)->sale;
     if (holdings_by_key(&engine->holdings, holder, slice_of(order->key)) != 0) return "its key has won before";
-    uint32_t newest = holdings_newest(&engine->holdings, holder);
-    uint32_t grabs = newest == 0 ? 0 : holding_at(&engine->holdings, newest)->grabs;
-    return grabs < sale->terms.grabs_per_buyer_max ? NULL : "its buyer has more orders than the sale allows";
+    uint32_t standing = holdings_standing(&engine->holdings, holder);
+    uint32_t grabs = standing == 0 ? 0 : holding_at(&engine->holdings, standing)->grabs;
+    bool fits = !order_state_counts(order->state) || grabs < sale->terms.grabs_per_buyer_max;
+    return fits ? NULL : "its buyer has more orders than the sale allows";
 }
 
-enum fault engine_load_order(struct engine *engine, const struct order *order)
+enum fault engine_load_order(struct engine *engine, const struct order *order, struct slice payment_ref)
 {
     struct sale_slot *slot = slot_find(engine, order->sale_id);
     const char *objection = slot == NULL ? "its sale is not among the open ones" : order_objection(engine, order, slot);
     struct holder holder = { 0 };
+    if (objection == NULL) objection = ref_objection(order, payment_ref);
     if (objection == NULL) {
         holder = holder_of(&engine->holdings, order->sale_id, slice_of(order->buyer));
         objection = holder_objection(engine, order, &holder);
@@ -111,8 +122,10 @@ enum fault engine_load_order(struct engine *engine, const struct order *order)
         .pay_within_s = order->pay_by_ms == 0 ? 0 : (uint32_t)((order->pay_by_ms - order->won_ms) / 1000),
         .state = order->state,
         .token_nonce = order->token_nonce,
+        .ref_hash = payment_ref.len == 0 ? 0 : holdings_ref_hash(&engine->holdings, order->no, payment_ref),
     };
-    holdings_add(&engine->holdings, &holder, &loaded, &slot->orders_first);
+    uint32_t cell = holdings_add(&engine->holdings, &holder, &loaded, &slot->orders_first);
+    if (order->state == ORDER_HELD) hold_begin(engine, cell);
     return FAULT_NONE;
 }
 

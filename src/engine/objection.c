@@ -16,6 +16,10 @@ static const char *const reasons[VERDICT_COUNT] = {
     [VERDICT_OVER_LIMIT] = "it has more units than a grab may have",
     [VERDICT_ALREADY_WON] = "its buyer had won as often as the sale allows",
     [VERDICT_SOLD_OUT] = "it has more units than were available",
+    [VERDICT_NO_SUCH_ORDER] = "its order is not known, or is of another sale",
+    [VERDICT_NOT_HELD] = "its order was not held",
+    [VERDICT_AMOUNT_MISMATCH] = "its payment is not of the order's amount",
+    [VERDICT_ALREADY_PAID] = "its order had been paid",
     [VERDICT_NAME_TAKEN] = "its seller has another sale of that name",
     [VERDICT_SALE_OPEN] = "it changes what may not change in an open sale",
     [VERDICT_NOT_AVAILABLE] = "it adds or withdraws more stock than it could",
@@ -85,6 +89,71 @@ static const char *token_objection(const struct engine *engine, const struct dec
     return verdict == VERDICT_DONE || busy_for_us ? NULL : reasons[verdict];
 }
 
+/* Memory has let go of the order's sale, so that the ledger alone could tell more. */
+static const char *past_refund_objection(const struct engine *engine, const struct decision *decision)
+{
+    if (decision->sale_id == 0 || decision->sale_id > engine->sale_id_last) return reasons[VERDICT_NO_SUCH_SALE];
+    if (decision->ended.order_no == 0 || decision->ended.order_no >= decision->seq) return reasons[VERDICT_NO_SUCH_ORDER];
+    if (holdings_by_no(&engine->holdings, decision->ended.order_no) != 0) return reasons[VERDICT_NO_SUCH_ORDER];
+    bool possible = decision->ended.units > 0 && decision->ended.units <= STOCK_MAX &&
+                    text_may_be_kept(decision->ended.ref, PAYMENT_REF_BYTES_MAX);
+    return possible ? NULL : reasons[VERDICT_BAD_INPUT];
+}
+
+static const char *payment_objection(const struct engine *engine, const struct decision *decision, const struct order *order)
+{
+    struct payment payment = {
+        .order_no = order->no,
+        .ref = decision->ended.ref,
+        .amount = order->amount, /* the record does not tell it again */
+        .now_ms = decision->at_ms,
+    };
+    struct decision ours;
+    struct order left;
+    enum verdict verdict = engine_decide_payment(engine, &payment, &ours, &left);
+    if (verdict == VERDICT_REPEATED) return reasons[VERDICT_ALREADY_PAID];
+    if (verdict != VERDICT_DONE) return reasons[verdict];
+    return ours.kind == decision->kind ? NULL : "its payment leads elsewhere";
+}
+
+static const char *cancel_objection(const struct engine *engine, const struct decision *decision, const struct order *order)
+{
+    const struct sale *sale = &slot_at(engine, decision->sale_id)->sale;
+    struct cancel cancel = {
+        .order_no = order->no,
+        .by = decision->ended.by,
+        .name = slice_of(decision->ended.by == CANCELLER_BUYER ? order->buyer : sale->seller),
+        .reason = decision->ended.reason,
+        .now_ms = decision->at_ms,
+    };
+    struct decision ours;
+    struct order left;
+    enum verdict verdict = engine_decide_cancel(engine, &cancel, &ours, &left);
+    return verdict == VERDICT_DONE ? NULL : reasons[verdict];
+}
+
+/* A ledger that contradicts itself may have loaded a sale that holds less than its orders do. */
+static const char *ended_objection(const struct engine *engine, const struct decision *decision)
+{
+    const struct sale_slot *slot = slot_find(engine, decision->sale_id);
+    if (slot == NULL && decision->kind == DECISION_REFUND_DUE) return past_refund_objection(engine, decision);
+    if (slot == NULL) return reasons[VERDICT_NO_SUCH_SALE];
+    struct order order;
+    if (!engine_order(engine, decision->ended.order_no, &order) || order.sale_id != decision->sale_id)
+        return reasons[VERDICT_NO_SUCH_ORDER];
+    if (decision->ended.units != order.units) return "its units are not those of its order";
+    if (order.state == ORDER_HELD && order.units > slot->sale.counts.held) return "its sale held less than that";
+
+    /* The server had let go of the sale, and did not remember the refund for as long as it took to file it. */
+    bool again = decision->kind == DECISION_REFUND_DUE && order.state == ORDER_REFUND_DUE &&
+                 slot_is_over(slot, decision->at_ms) && text_may_be_kept(decision->ended.ref, PAYMENT_REF_BYTES_MAX);
+    if (again) return NULL;
+    if (decision->kind == DECISION_CANCELLED) return cancel_objection(engine, decision, &order);
+    if (decision->kind != DECISION_EXPIRED) return payment_objection(engine, decision, &order);
+    if (order.state != ORDER_HELD) return reasons[VERDICT_NOT_HELD];
+    return decision->at_ms >= order.pay_by_ms ? NULL : "its order could be paid longer than that";
+}
+
 /* A decision is believed when the engine, asked the same at that time, would have decided the same. */
 const char *engine_objection(const struct engine *engine, const struct decision *decision)
 {
@@ -103,6 +172,12 @@ const char *engine_objection(const struct engine *engine, const struct decision 
         return won_objection(engine, decision);
     case DECISION_TOKEN_GIVEN:
         return token_objection(engine, decision);
+    case DECISION_PAID:
+    case DECISION_CANCELLED:
+    case DECISION_EXPIRED:
+    case DECISION_RETAKEN:
+    case DECISION_REFUND_DUE:
+        return ended_objection(engine, decision);
     case DECISION_SALE_CHANGED:
         verdict = engine_decide_change(engine, &anyone, decision->sale_id, decision->changed, &ours);
         break;

@@ -39,11 +39,29 @@ const char *admission_word(enum admission admission)
     return words[admission];
 }
 
+const char *late_payment_word(enum late_payment late_payment)
+{
+    static const char *const words[] = { [LATE_PAYMENT_RETAKE] = "retake", [LATE_PAYMENT_REFUND] = "refund" };
+    assert(late_payment <= LATE_PAYMENT_LAST);
+    return words[late_payment];
+}
+
 const char *order_state_word(enum order_state state)
 {
-    static const char *const words[] = { [ORDER_HELD] = "held", [ORDER_PAID] = "paid" };
-    assert(state <= ORDER_PAID);
+    static const char *const words[] = {
+        [ORDER_HELD] = "held",
+        [ORDER_PAID] = "paid",
+        [ORDER_CANCELLED] = "cancelled",
+        [ORDER_EXPIRED] = "expired",
+        [ORDER_REFUND_DUE] = "refund_due",
+    };
+    assert(state <= ORDER_STATE_LAST);
     return words[state];
+}
+
+bool order_state_counts(enum order_state state)
+{
+    return state == ORDER_HELD || state == ORDER_PAID;
 }
 
 int64_t sale_amount(const struct sale_terms *terms, uint32_t units)

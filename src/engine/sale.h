@@ -16,8 +16,16 @@ enum admission {
 };
 #define ADMISSION_LAST ADMISSION_LINE
 
-/* What the seller sets. closes_ms, pay_within_s, tokens_max, admit_max: 0 means none. price: -1 means none. A line is given
- * by its three numbers or by the name of one declared in the configuration; neither means none. */
+/* What becomes of money that comes after its hold has expired. */
+enum late_payment {
+    LATE_PAYMENT_RETAKE = 0, /* take the units again while the sale is not closed, they are there and the buyer may; else
+                                refund */
+    LATE_PAYMENT_REFUND = 1,
+};
+#define LATE_PAYMENT_LAST LATE_PAYMENT_REFUND
+
+/* What the seller sets. closes_ms, pay_within_s, tokens_max, admit_max, event_id: 0 means none. price: -1 means none. A line
+ * is given by its three numbers or by the name of one declared in the configuration; neither means none. */
 struct sale_terms {
     char name[SALE_NAME_BYTES_MAX + 1];
     char description[SALE_DESCRIPTION_BYTES_MAX + 1];
@@ -33,6 +41,8 @@ struct sale_terms {
     uint32_t admit_max;  /* grabs that ever get past the guard */
     uint32_t line_rate_per_s, line_size, line_timeout_ms;
     char line_name[LINE_NAME_BYTES_MAX + 1];
+    enum late_payment late_payment;
+    uint64_t event_id; /* the event that the sale belongs to */
 };
 
 /* Why these terms cannot stand, alone or together, as a sentence that names the field; NULL when they can. */
@@ -72,9 +82,18 @@ enum sale_state sale_state_at(const struct sale *sale, uint64_t now_ms);
 /* "upcoming", "open", "paused", "sold_out", "closed". */
 const char *sale_state_word(enum sale_state state);
 const char *admission_word(enum admission admission);
+const char *late_payment_word(enum late_payment late_payment); /* "retake", "refund" */
 
-enum order_state { ORDER_HELD = 0, ORDER_PAID = 1 };
+/*          ┌─ cancel ──► CANCELLED ─┐
+ *   HELD ──┼─ expiry ──► EXPIRED ───┼─ late payment ──► REFUND_DUE
+ *          │                │ late payment, retaken
+ *          └─ payment ─► PAID ◄┘
+ *
+ * Held and paid orders count for the buyer's limit and in the sale's counts; the others have given their units back. */
+enum order_state { ORDER_HELD = 0, ORDER_PAID = 1, ORDER_CANCELLED = 2, ORDER_EXPIRED = 3, ORDER_REFUND_DUE = 4 };
+#define ORDER_STATE_LAST ORDER_REFUND_DUE
 const char *order_state_word(enum order_state state);
+bool order_state_counts(enum order_state state); /* held or paid */
 
 /* An order. key is empty where the grab brought none; token_nonce 0 where it spent no purchase token. pay_by_ms: 0 means
  * none. */

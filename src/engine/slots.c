@@ -19,6 +19,7 @@ void slot_take(struct engine *engine, const struct sale *sale)
     assert(sale->id != 0 && slot->sale.id == 0 && slot->orders_first == 0 && slot->tokens_first == 0);
     if (slot->sale.terms.units_per_grab_max == 0) engine->slots_touched++; /* no sale has ever been here */
     slot->sale = *sale;
+    slot->seq = 0;
     engine->sales++;
     if (sale->id > engine->sale_id_last) engine->sale_id_last = sale->id;
     board_write(board_at(engine, sale->id), sale);

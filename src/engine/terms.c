@@ -45,6 +45,7 @@ const char *sale_terms_objection(const struct sale_terms *terms)
     if (terms->closes_ms > TIME_MS_MAX) return "closes_at must be before the year 10000";
     if (terms->pay_within_s > PAY_WITHIN_S_MAX) return "pay_within_s must be at most 31536000";
     if (terms->admission > ADMISSION_LAST) return "admission must be open, login, token or line";
+    if (terms->late_payment > LATE_PAYMENT_LAST) return "late_payment must be retake or refund";
     if (terms->tokens_max > TOKENS_MAX) return "tokens_max must be 1 to 1000000000";
     if (terms->admit_max > ADMIT_MAX) return "admit_max must be 1 to 1000000000";
     if (terms->closes_ms != 0 && terms->closes_ms <= terms->opens_ms) return "closes_at must be later than opens_at";
@@ -60,5 +61,6 @@ bool sale_terms_equal(const struct sale_terms *a, const struct sale_terms *b)
            a->grabs_per_buyer_max == b->grabs_per_buyer_max && a->opens_ms == b->opens_ms && a->closes_ms == b->closes_ms &&
            a->pay_within_s == b->pay_within_s && a->admission == b->admission && a->tokens_max == b->tokens_max &&
            a->admit_max == b->admit_max && a->line_rate_per_s == b->line_rate_per_s && a->line_size == b->line_size &&
-           a->line_timeout_ms == b->line_timeout_ms && strcmp(a->line_name, b->line_name) == 0;
+           a->line_timeout_ms == b->line_timeout_ms && strcmp(a->line_name, b->line_name) == 0 &&
+           a->late_payment == b->late_payment && a->event_id == b->event_id;
 }

@@ -22,6 +22,9 @@
     ROW(NO_TOKENS_LEFT)   /* as many were handed out as the sale allows */                                                  \
     ROW(NO_TOKENS_NEEDED) /* the sale admits without one */                                                                 \
     ROW(KEY_REUSED)                                                                                                         \
+    ROW(NOT_HELD)        /* paid, cancelled or expired already: nothing to cancel */                                        \
+    ROW(AMOUNT_MISMATCH) /* the payment is not of the order's amount */                                                     \
+    ROW(ALREADY_PAID)    /* by another payment, or at once */                                                               \
     ROW(NAME_TAKEN)                                                                                                         \
     ROW(TOO_MANY_SALES) /* the seller has as many upcoming or running as one may */                                         \
     ROW(SALE_OPEN)      /* may not change while the sale is open */                                                         \

@@ -55,7 +55,7 @@ struct gate_ticket {
         struct grab_answer grab;
         struct token_answer token;
         struct sale sale;   /* after a seller's change */
-        struct order order; /* of gate_order() */
+        struct order order; /* of gate_order(), gate_pay() and gate_cancel() */
     };
     /* The gate's own. */
     uint64_t seq;
@@ -65,7 +65,7 @@ struct gate_ticket {
 /* The time that decisions are made at (P12): never goes back, also not over a restart. Any thread. */
 uint64_t gate_now_ms(const struct gate *gate);
 
-/* now_ms of grabs, asks and askers is set by the gate. */
+/* now_ms of grabs, asks, askers, payments and cancels is set by the gate. */
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
 /* A purchase token: VERDICT_DONE or VERDICT_REPEATED with its nonce, once the record that gave it is durable. */
 void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
@@ -89,6 +89,8 @@ enum {
     TERM_TOKENS = 1 << 10,
     TERM_ADMIT = 1 << 11,
     TERM_LINE = 1 << 12,
+    TERM_LATE_PAYMENT = 1 << 13,
+    TERM_EVENT = 1 << 14,
 };
 struct sale_change {
     uint32_t mask;
@@ -100,6 +102,17 @@ void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, 
 void gate_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add, struct gate_ticket *ticket);
 void gate_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
                  struct gate_ticket *ticket);
+
+/* DONE and REPEATED with the order as it now is, once that is durable; the others as engine_decide_payment() says.
+ * NO_SUCH_ORDER: ask the ledger, then gate_pay_past() with the order and the ref that it has. */
+void gate_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticket *ticket);
+/* ticket->order is the order as the ledger has it. NO_SUCH_ORDER: memory has it after all, ask gate_pay(). */
+void gate_pay_past(struct gate_lane *lane, struct payment *payment, struct slice ref_taken, struct gate_ticket *ticket);
+void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_ticket *ticket);
+/* Ends holds that are due, a few under each lock and for about slice_us at most. True: more are due, call again in this turn
+ * or the next; false: none are, or the journal is to be left to others until it has written. Often, on a reactor's thread.
+ */
+bool gate_expire(struct gate *gate, uint32_t slice_us);
 
 /* From memory, at once, with no ticket: false where memory does not have it and the ledger is to be asked. */
 bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);

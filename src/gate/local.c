@@ -10,12 +10,19 @@ uint64_t gate_now_ms(const struct gate *gate)
     return clock_now_ms((struct clock *)&gate->clock);
 }
 
-/* Under the lock: a decision becomes true in memory and is on its way to the disk. */
-static uint64_t decision_take(struct gate *gate, const struct decision *decision)
+uint64_t decision_take(struct gate *gate, const struct decision *decision)
 {
     engine_apply(gate->engine, decision);
     journal_append(gate->journal, decision, engine_digest(gate->engine));
     return decision->seq;
+}
+
+/* Under the lock: an order is told of only when the state it is told in is on disk (P3). One that is as it was won rests on
+ * its win alone; when another's state changed is not known here, so it waits for all that is decided. */
+uint64_t order_seq(const struct gate *gate, const struct order *order)
+{
+    bool as_won = order->state == (order->pay_by_ms == 0 ? ORDER_PAID : ORDER_HELD);
+    return as_won ? order->no : engine_seq(gate->engine);
 }
 
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket)
@@ -36,7 +43,7 @@ void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ti
     if (verdict == VERDICT_WON) {
         seq = decision_take(gate, &decision);
     } else if (verdict == VERDICT_REPEATED || verdict == VERDICT_ALREADY_WON) {
-        seq = ticket->grab.order.no; /* said only when it is on disk (P3) */
+        seq = order_seq(gate, &ticket->grab.order);
     }
     pthread_mutex_unlock(&gate->lock);
 
@@ -64,7 +71,7 @@ void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticke
     } else if (verdict == VERDICT_REPEATED) {
         seq = ticket->token.nonce;
     } else if (verdict == VERDICT_ALREADY_WON) {
-        seq = ticket->token.order.no;
+        seq = order_seq(gate, &ticket->token.order);
     }
     pthread_mutex_unlock(&gate->lock);
 
@@ -151,6 +158,8 @@ static void terms_merge(struct sale_terms *into, const struct sale_terms *from, 
     if (mask & TERM_ADMISSION) into->admission = from->admission;
     if (mask & TERM_TOKENS) into->tokens_max = from->tokens_max;
     if (mask & TERM_ADMIT) into->admit_max = from->admit_max;
+    if (mask & TERM_LATE_PAYMENT) into->late_payment = from->late_payment;
+    if (mask & TERM_EVENT) into->event_id = from->event_id;
     if (!(mask & TERM_LINE)) return;
     into->line_rate_per_s = from->line_rate_per_s;
     into->line_size = from->line_size;
@@ -235,9 +244,10 @@ void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *t
     struct gate *gate = lane->gate;
     pthread_mutex_lock(&gate->lock);
     bool found = engine_order(gate->engine, order_no, &ticket->order);
+    uint64_t seq = found ? order_seq(gate, &ticket->order) : 0;
     pthread_mutex_unlock(&gate->lock);
     ticket->verdict = found ? VERDICT_DONE : VERDICT_NO_SUCH_ORDER;
-    lane_answer(lane, ticket, found ? order_no : 0);
+    lane_answer(lane, ticket, seq);
 }
 
 uint64_t gate_seq_decided(struct gate *gate)
@@ -274,7 +284,9 @@ static bool sale_may_go(struct gate *gate, uint32_t turn, uint64_t seq_filed, ui
                     (sale_is_closed(&sale, now_ms) && sale.counts.held == 0);
         if (over) gate->sales[turn].over_seq = engine_seq(gate->engine);
     }
-    return gate->sales[turn].over_seq != 0 && gate->sales[turn].over_seq <= seq_filed;
+    /* A late payment may have changed one of its orders since. */
+    bool filed = engine_sale_seq(gate->engine, gate->sales[turn].id) <= seq_filed;
+    return gate->sales[turn].over_seq != 0 && gate->sales[turn].over_seq <= seq_filed && filed;
 }
 
 /* Looks at a few sales a call and lets go of a few orders under each lock: nobody waits for it. */

@@ -1,4 +1,5 @@
-/* local: the inside of the gate on one machine, shared by local.c (decisions), lane.c (answers) and start.c (recovery). */
+/* local: the inside of the gate on one machine, shared by local.c (decisions), hold.c (orders after their win), lane.c
+ * (answers) and start.c (recovery). */
 #ifndef STAMPEDE_GATE_LOCAL_H
 #define STAMPEDE_GATE_LOCAL_H
 
@@ -40,6 +41,11 @@ struct gate_lane {
     _Atomic bool resting; /* wants to be woken when the durable mark moves */
     bool urgent;          /* a ticket of this turn waits for a commit */
 };
+
+/* Under the lock: a decision becomes true in memory and is on its way to the disk. */
+uint64_t decision_take(struct gate *gate, const struct decision *decision);
+/* Under the lock: what has to be durable before the order may be told of. */
+uint64_t order_seq(const struct gate *gate, const struct order *order);
 
 /* Answers now if seq is durable (0 always is), else when it is. */
 void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq);

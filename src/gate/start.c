@@ -13,10 +13,10 @@ static enum fault load_sale(void *arg, const struct sale *sale)
     return engine_load_sale(gate->engine, sale);
 }
 
-static enum fault load_order(void *arg, const struct order *order)
+static enum fault load_order(void *arg, const struct ledger_order *row)
 {
     struct gate *gate = arg;
-    return engine_load_order(gate->engine, order);
+    return engine_load_order(gate->engine, &row->order, slice_of(row->payment_ref));
 }
 
 static enum fault load_token(void *arg, const struct ledger_token *token)

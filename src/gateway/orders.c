@@ -32,7 +32,9 @@ static void order_reply(struct request *request, const struct order *order, cons
 
 static void order_run(struct query *query, struct ledger *ledger)
 {
-    query->fault = ledger_order(ledger, query->id, &query->order, &query->found);
+    struct ledger_order row;
+    query->fault = ledger_order(ledger, query->id, &row, &query->found);
+    if (query->fault == FAULT_NONE && query->found) query->order = row.order;
     bool sale_found = false;
     if (query->fault == FAULT_NONE && query->found)
         query->fault = ledger_sale(ledger, query->order.sale_id, &query->sale, &sale_found);

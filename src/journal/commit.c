@@ -86,6 +86,11 @@ bool journal_has_room(const struct journal *journal)
     return journal->spare_ready || batch_span(length) <= journal->segment_left;
 }
 
+bool journal_has_room_to_spare(const struct journal *journal)
+{
+    return journal_has_room(journal) && journal->filling->length <= journal->batch_bytes_max / 2;
+}
+
 void journal_append(struct journal *journal, const struct decision *decision, uint64_t digest)
 {
     struct batch *batch = journal->filling;

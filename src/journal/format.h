@@ -33,10 +33,14 @@
  *    4   8  time, ms                          7 WON: units 4, amount 8, pay_by 8, nonce of the token 8, length of buyer 1,
  *   12   8  sale                                 length of key 1, buyer, key
  *   20   .  by kind                           8 TOKEN_GIVEN: length of buyer 1, buyer
+ *                                             9 PAID, 12 RETAKEN, 13 REFUND_DUE: order 8, units 4, length of ref 1, ref
+ *                                            10 CANCELLED: order 8, units 4, by 1, length of reason 1, reason
+ *                                            11 EXPIRED: order 8, units 4
  *                                       Terms: price 8, units_per_grab_max 4, grabs_per_buyer_max 4, opens 8, closes 8,
  *                                             pay_within_s 4, admission 1, tokens_max 4, admit_max 4, line: rate_per_s 4,
- *                                             size 4, timeout_ms 4, lengths of currency 1, name 1, description 2, name of
- *                                             the line 1, currency, name, description, name of the line */
+ *                                             size 4, timeout_ms 4, late_payment 1, event 8, lengths of currency 1,
+ *                                             name 1, description 2, name of the line 1, currency, name, description,
+ *                                             name of the line */
 #ifndef STAMPEDE_JOURNAL_FORMAT_H
 #define STAMPEDE_JOURNAL_FORMAT_H
 
@@ -89,7 +93,7 @@ enum {
     RECORD_AT_TIME = 4,
     RECORD_AT_SALE = 12,
     RECORD_HEADER_BYTES = 20,
-    TERMS_BYTES_MIN = 62,
+    TERMS_BYTES_MIN = 71,
     WON_BYTES_MIN = 30,
 };
 

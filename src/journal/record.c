@@ -43,7 +43,7 @@ static uint8_t *terms_put(uint8_t *at, const struct sale_terms *terms)
     const size_t line_name_len = strnlen(terms->line_name, sizeof terms->line_name);
     assert(currency_len <= CURRENCY_BYTES && name_len <= SALE_NAME_BYTES_MAX &&
            description_len <= SALE_DESCRIPTION_BYTES_MAX && line_name_len <= LINE_NAME_BYTES_MAX);
-    assert(terms->admission <= ADMISSION_LAST);
+    assert(terms->admission <= ADMISSION_LAST && terms->late_payment <= LATE_PAYMENT_LAST);
 
     at = put64(at, (uint64_t)terms->price);
     at = put32(at, terms->units_per_grab_max);
@@ -57,6 +57,8 @@ static uint8_t *terms_put(uint8_t *at, const struct sale_terms *terms)
     at = put32(at, terms->line_rate_per_s);
     at = put32(at, terms->line_size);
     at = put32(at, terms->line_timeout_ms);
+    at = put8(at, (uint8_t)terms->late_payment);
+    at = put64(at, terms->event_id);
     at = put8(at, (uint8_t)currency_len);
     at = put8(at, (uint8_t)name_len);
     at = put16(at, (uint16_t)description_len);
@@ -78,6 +80,19 @@ static uint8_t *won_put(uint8_t *at, const struct decision *decision)
     at = put8(at, (uint8_t)decision->won.key.len);
     at = put_bytes(at, decision->won.buyer.data, decision->won.buyer.len);
     return put_bytes(at, decision->won.key.data, decision->won.key.len);
+}
+
+static uint8_t *ended_put(uint8_t *at, const struct decision *decision)
+{
+    at = put64(at, decision->ended.order_no);
+    at = put32(at, decision->ended.units);
+    if (decision->kind == DECISION_EXPIRED) return at;
+    bool cancelled = decision->kind == DECISION_CANCELLED;
+    const struct slice text = cancelled ? decision->ended.reason : decision->ended.ref;
+    assert(text.len <= (cancelled ? CANCEL_REASON_BYTES_MAX : PAYMENT_REF_BYTES_MAX));
+    if (cancelled) at = put8(at, (uint8_t)decision->ended.by);
+    at = put8(at, (uint8_t)text.len);
+    return put_bytes(at, text.data, text.len);
 }
 
 size_t record_encode(const struct decision *decision, uint8_t *out)
@@ -108,6 +123,13 @@ size_t record_encode(const struct decision *decision, uint8_t *out)
         assert(decision->token_given.buyer.len <= BUYER_BYTES_MAX);
         at = put8(at, (uint8_t)decision->token_given.buyer.len);
         at = put_bytes(at, decision->token_given.buyer.data, decision->token_given.buyer.len);
+        break;
+    case DECISION_PAID:
+    case DECISION_CANCELLED:
+    case DECISION_EXPIRED:
+    case DECISION_RETAKEN:
+    case DECISION_REFUND_DUE:
+        at = ended_put(at, decision);
         break;
     default:
         assert(!"a decision of a known kind");
@@ -194,14 +216,18 @@ static const char *terms_get(struct rest *rest, struct sale_terms *out)
     out->line_rate_per_s = get32(rest);
     out->line_size = get32(rest);
     out->line_timeout_ms = get32(rest);
+    const uint8_t late_payment = get8(rest);
+    out->event_id = get64(rest);
     const size_t currency_len = get8(rest), name_len = get8(rest), description_len = get16(rest), line_name_len = get8(rest);
 
     if (admission > ADMISSION_LAST) return "record with an unknown admission";
+    if (late_payment > LATE_PAYMENT_LAST) return "record with an unknown late_payment";
     if (currency_len > CURRENCY_BYTES) return "record with a currency that is too long";
     if (name_len > SALE_NAME_BYTES_MAX) return "record with a sale name that is too long";
     if (description_len > SALE_DESCRIPTION_BYTES_MAX) return "record with a description that is too long";
     if (line_name_len > LINE_NAME_BYTES_MAX) return "record with a name of a line that is too long";
     out->admission = (enum admission)admission;
+    out->late_payment = (enum late_payment)late_payment;
     if (!text_get(rest, currency_len, out->currency) || !text_get(rest, name_len, out->name) ||
         !text_get(rest, description_len, out->description) || !text_get(rest, line_name_len, out->line_name)) {
         return "record with a NUL in a text";
@@ -231,6 +257,28 @@ static const char *token_given_get(struct rest *rest, struct decision *decision)
     return NULL;
 }
 
+static const char *ended_get(struct rest *rest, struct decision *decision)
+{
+    decision->ended.order_no = get64(rest);
+    decision->ended.units = get32(rest);
+    decision->ended.ref = decision->ended.reason = (struct slice){ NULL, 0 };
+    decision->ended.by = CANCELLER_NONE;
+    if (decision->kind == DECISION_EXPIRED) return NULL;
+    if (decision->kind != DECISION_CANCELLED) {
+        const size_t ref_len = get8(rest);
+        if (ref_len > PAYMENT_REF_BYTES_MAX) return "record with a payment's ref that is too long";
+        decision->ended.ref = get_slice(rest, ref_len);
+        return NULL;
+    }
+    const uint8_t by = get8(rest);
+    const size_t reason_len = get8(rest);
+    if (by > CANCELLER_ADMIN) return "record of an unknown canceller";
+    if (reason_len > CANCEL_REASON_BYTES_MAX) return "record with a reason that is too long";
+    decision->ended.by = (enum canceller)by;
+    decision->ended.reason = get_slice(rest, reason_len);
+    return NULL;
+}
+
 static const char *body_get(struct rest *rest, struct record *out)
 {
     struct decision *decision = &out->decision;
@@ -257,6 +305,12 @@ static const char *body_get(struct rest *rest, struct record *out)
         return won_get(rest, decision);
     case DECISION_TOKEN_GIVEN:
         return token_given_get(rest, decision);
+    case DECISION_PAID:
+    case DECISION_CANCELLED:
+    case DECISION_EXPIRED:
+    case DECISION_RETAKEN:
+    case DECISION_REFUND_DUE:
+        return ended_get(rest, decision);
     default:
         return "record of an unknown kind";
     }

@@ -108,6 +108,8 @@ static void bind_terms(sqlite3_stmt *s, const struct sale_terms *terms)
     bind_number(s, 16, terms->line_size);
     bind_number(s, 17, terms->line_timeout_ms);
     bind_string(s, 18, terms->line_name);
+    bind_number(s, 19, (uint64_t)terms->late_payment);
+    bind_number(s, 20, terms->event_id);
 }
 
 static enum fault file_created(struct ledger *ledger, const struct decision *d)
@@ -118,7 +120,7 @@ static enum fault file_created(struct ledger *ledger, const struct decision *d)
     bind_number(s, 1, d->sale_id);
     bind_slice(s, 2, d->created.seller);
     bind_terms(s, d->created.terms);
-    bind_number(s, 19, d->created.stock);
+    bind_number(s, 21, d->created.stock);
 
     bool conflict;
     fault = row_write(ledger, STATEMENT_SALE_INSERT, &conflict);
@@ -167,10 +169,11 @@ static enum fault file_stock(struct ledger *ledger, const struct decision *d)
 /* The order is there already. Its sale was counted in the transaction that put it there. */
 static enum fault file_again(struct ledger *ledger, const struct decision *d, enum order_state state)
 {
-    struct order there;
+    struct ledger_order row;
     bool found;
-    enum fault fault = ledger_order(ledger, d->seq, &there, &found);
+    enum fault fault = ledger_order(ledger, d->seq, &row, &found);
     if (fault != FAULT_NONE) return fault;
+    const struct order there = row.order;
     bool equal = found && there.sale_id == d->sale_id && slice_is(d->won.buyer, there.buyer) &&
                  slice_is(d->won.key, there.key) && there.units == d->won.units && there.amount == d->won.amount &&
                  there.state == state && there.won_ms == d->at_ms && there.pay_by_ms == d->won.pay_by_ms &&
@@ -254,6 +257,77 @@ static enum fault file_won(struct ledger *ledger, const struct decision *d)
     return fault;
 }
 
+static enum fault order_update(struct ledger *ledger, enum statement id, uint64_t seq)
+{
+    enum fault fault = statement_close(ledger, id, sqlite3_step(ledger->statements[id]));
+    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) != 1)
+        return damage(ledger, seq, "its order is not in the ledger, or in another state");
+    return fault;
+}
+
+/* Cancelled or expired: what was held is available again. */
+static enum fault file_returned(struct ledger *ledger, const struct decision *d)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ORDER_END, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, d->ended.order_no);
+    bind_number(s, 2, d->sale_id);
+    bind_number(s, 3, d->ended.units);
+    bind_number(s, 4, d->kind == DECISION_CANCELLED ? ORDER_CANCELLED : ORDER_EXPIRED);
+    bind_number(s, 5, (uint64_t)d->ended.by);
+    bind_slice(s, 6, d->ended.reason);
+    bind_number(s, 7, d->at_ms);
+    bind_number(s, 8, ORDER_HELD);
+    fault = order_update(ledger, STATEMENT_ORDER_END, d->seq);
+    if (fault != FAULT_NONE) return fault;
+
+    struct tally *tally;
+    fault = tally_find(ledger, d->sale_id, &tally);
+    tally->held -= d->ended.units;
+    tally->available += d->ended.units;
+    return fault;
+}
+
+/* The engine may tell a refund twice, of an order that its memory had let go of: the first stands. */
+static enum fault refund_update(struct ledger *ledger, const struct decision *d)
+{
+    enum fault fault = statement_close(ledger, STATEMENT_ORDER_PAY, sqlite3_step(ledger->statements[STATEMENT_ORDER_PAY]));
+    if (fault != FAULT_NONE || sqlite3_changes(ledger->db) == 1) return fault;
+    struct ledger_order row;
+    bool found;
+    fault = ledger_order(ledger, d->ended.order_no, &row, &found);
+    bool again = found && row.order.state == ORDER_REFUND_DUE && row.order.sale_id == d->sale_id;
+    return fault != FAULT_NONE || again ? fault
+                                        : damage(ledger, d->seq, "its order is not in the ledger, or in another state");
+}
+
+/* A payment was taken: in time, or late. Two states may lead to a refund, one to the others. */
+static enum fault file_paid(struct ledger *ledger, const struct decision *d)
+{
+    bool refund = d->kind == DECISION_REFUND_DUE;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ORDER_PAY, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, d->ended.order_no);
+    bind_number(s, 2, d->sale_id);
+    bind_number(s, 3, d->ended.units);
+    bind_number(s, 4, refund ? ORDER_REFUND_DUE : ORDER_PAID);
+    bind_slice(s, 5, d->ended.ref);
+    bind_number(s, 6, d->at_ms);
+    bind_number(s, 7, d->kind == DECISION_PAID ? ORDER_HELD : ORDER_EXPIRED);
+    bind_number(s, 8, d->kind == DECISION_PAID ? ORDER_HELD : refund ? ORDER_CANCELLED : ORDER_EXPIRED);
+    if (refund) return refund_update(ledger, d);
+    fault = order_update(ledger, STATEMENT_ORDER_PAY, d->seq);
+    if (fault != FAULT_NONE) return fault;
+
+    struct tally *tally;
+    fault = tally_find(ledger, d->sale_id, &tally);
+    *(d->kind == DECISION_PAID ? &tally->held : &tally->available) -= d->ended.units;
+    tally->sold += d->ended.units;
+    return fault;
+}
+
 enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)
 {
     assert(!ledger->filing);
@@ -296,6 +370,13 @@ enum fault ledger_file(struct ledger *ledger, const struct decision *decision)
         return file_won(ledger, decision);
     case DECISION_TOKEN_GIVEN:
         return file_token(ledger, decision);
+    case DECISION_CANCELLED:
+    case DECISION_EXPIRED:
+        return file_returned(ledger, decision);
+    case DECISION_PAID:
+    case DECISION_RETAKEN:
+    case DECISION_REFUND_DUE:
+        return file_paid(ledger, decision);
     }
     return damage(ledger, decision->seq, "its kind is unknown");
 }

@@ -52,12 +52,21 @@ struct ledger_token {
     uint64_t spent; /* by the order of this number; 0: not spent */
 };
 
+/* An order with all that was filed about it. */
+struct ledger_order {
+    struct order order;
+    char payment_ref[PAYMENT_REF_BYTES_MAX + 1]; /* of the payment taken for it; empty: none */
+    uint64_t ended_ms;                           /* when its state last changed after the win; 0: never */
+    enum canceller canceller;
+    char reason[CANCEL_REASON_BYTES_MAX + 1];
+};
+
 /* Start-up. Sales that are not over at now_ms, or that hold something; the orders of those; both in order of number. Their
  * tokens that are not spent, and the names of all, in no order. */
 enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
                                  enum fault (*visit)(void *arg, const struct sale *sale), void *arg) MUST_USE;
 enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
-                                  enum fault (*visit)(void *arg, const struct order *order), void *arg) MUST_USE;
+                                  enum fault (*visit)(void *arg, const struct ledger_order *order), void *arg) MUST_USE;
 enum fault ledger_each_open_token(struct ledger *ledger, uint64_t now_ms,
                                   enum fault (*visit)(void *arg, const struct ledger_token *token), void *arg) MUST_USE;
 enum fault ledger_each_name(struct ledger *ledger,
@@ -66,14 +75,14 @@ enum fault ledger_each_name(struct ledger *ledger,
 /* Everything, in order of number, for the audit. */
 enum fault ledger_each_sale(struct ledger *ledger, enum fault (*visit)(void *arg, const struct sale *sale),
                             void *arg) MUST_USE;
-enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct order *order),
+enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_order *order),
                              void *arg) MUST_USE;
 enum fault ledger_each_token(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_token *token),
                              void *arg) MUST_USE;
 
 /* Questions. FAULT_NONE with *found false where there is none. */
 enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found) MUST_USE;
-enum fault ledger_order(struct ledger *ledger, uint64_t no, struct order *out, bool *found) MUST_USE;
+enum fault ledger_order(struct ledger *ledger, uint64_t no, struct ledger_order *out, bool *found) MUST_USE;
 enum fault ledger_token(struct ledger *ledger, uint64_t nonce, struct ledger_token *out, bool *found) MUST_USE;
 /* The scope of an Idempotency-Key. */
 struct ledger_key {
@@ -97,6 +106,8 @@ struct ledger_orders_query {
     struct slice seller; /* orders of this seller's sales only */
     uint64_t sale_id;    /* 0: all */
     int state;           /* enum order_state or -1 */
+    uint64_t from_ms;    /* won at this time or later; 0: since ever */
+    uint64_t to_ms;      /* won before this time; 0: until now */
     uint64_t after;
     uint32_t limit;
 };

@@ -14,7 +14,7 @@ static enum fault sale_one(struct ledger *ledger, enum statement id, struct sale
     return damaged ? FAULT_DAMAGE : fault;
 }
 
-static enum fault order_one(struct ledger *ledger, enum statement id, struct order *out, bool *found)
+static enum fault order_one(struct ledger *ledger, enum statement id, struct ledger_order *out, bool *found)
 {
     int rc = sqlite3_step(ledger->statements[id]);
     *found = rc == SQLITE_ROW;
@@ -32,7 +32,7 @@ enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, boo
     return sale_one(ledger, STATEMENT_SALE, out, found);
 }
 
-enum fault ledger_order(struct ledger *ledger, uint64_t no, struct order *out, bool *found)
+enum fault ledger_order(struct ledger *ledger, uint64_t no, struct ledger_order *out, bool *found)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDER, &s);
@@ -62,7 +62,10 @@ enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *k
     bind_number(s, 1, key->sale_id);
     bind_slice(s, 2, key->buyer);
     bind_slice(s, 3, key->key);
-    return order_one(ledger, STATEMENT_ORDER_BY_KEY, out, found);
+    struct ledger_order row;
+    fault = order_one(ledger, STATEMENT_ORDER_BY_KEY, &row, found);
+    if (fault == FAULT_NONE && *found) *out = row.order;
+    return fault;
 }
 
 /* Numbers in the database have 63 bits: no id is at or above the bound this answers. */
@@ -105,13 +108,13 @@ static enum fault orders_list(struct ledger *ledger, enum statement id, void (*v
                               void *arg, uint32_t *count)
 {
     sqlite3_stmt *s = ledger->statements[id];
-    struct order order;
+    struct ledger_order row;
     bool damaged = false;
     int rc;
     while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
-        damaged = !row_order(s, &order);
+        damaged = !row_order(s, &row);
         if (damaged) break;
-        visit(arg, &order);
+        visit(arg, &row.order);
         ++*count;
     }
     enum fault fault = statement_close(ledger, id, rc);

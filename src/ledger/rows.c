@@ -42,6 +42,9 @@ static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
     uint32_t admission;
     if (!row_u32(s, 11, ADMISSION_LAST, &admission)) return false;
     terms->admission = (enum admission)admission;
+    uint32_t late_payment;
+    if (!row_u32(s, 18, LATE_PAYMENT_LAST, &late_payment) || !row_u64(s, 19, INT64_MAX, &terms->event_id)) return false;
+    terms->late_payment = (enum late_payment)late_payment;
     bool guard_good = row_u32(s, 12, TOKENS_MAX, &terms->tokens_max) && row_u32(s, 13, ADMIT_MAX, &terms->admit_max) &&
                       row_u32(s, 14, LINE_RATE_MAX, &terms->line_rate_per_s) &&
                       row_u32(s, 15, LINE_SIZE_MAX, &terms->line_size) &&
@@ -57,8 +60,8 @@ static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
 
 static bool row_counts(sqlite3_stmt *s, struct sale_counts *counts)
 {
-    return row_u32(s, 18, STOCK_MAX, &counts->offered) && row_u32(s, 19, STOCK_MAX, &counts->available) &&
-           row_u32(s, 20, STOCK_MAX, &counts->held) && row_u32(s, 21, STOCK_MAX, &counts->sold) &&
+    return row_u32(s, 20, STOCK_MAX, &counts->offered) && row_u32(s, 21, STOCK_MAX, &counts->available) &&
+           row_u32(s, 22, STOCK_MAX, &counts->held) && row_u32(s, 23, STOCK_MAX, &counts->sold) &&
            (uint64_t)counts->available + counts->held + counts->sold == counts->offered;
 }
 
@@ -66,8 +69,8 @@ bool row_sale(sqlite3_stmt *s, struct sale *out)
 {
     uint32_t paused, closed;
     bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_string(s, 1, out->seller, sizeof(out->seller)) &&
-                row_terms(s, &out->terms) && row_counts(s, &out->counts) && row_u64(s, 22, INT64_MAX, &out->orders_made) &&
-                row_u64(s, 23, INT64_MAX, &out->tokens_given) && row_u32(s, 24, 1, &paused) && row_u32(s, 25, 1, &closed);
+                row_terms(s, &out->terms) && row_counts(s, &out->counts) && row_u64(s, 24, INT64_MAX, &out->orders_made) &&
+                row_u64(s, 25, INT64_MAX, &out->tokens_given) && row_u32(s, 26, 1, &paused) && row_u32(s, 27, 1, &closed);
     if (!good) {
         log_error("ledger", "sale %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
         return false;
@@ -77,19 +80,24 @@ bool row_sale(sqlite3_stmt *s, struct sale *out)
     return true;
 }
 
-bool row_order(sqlite3_stmt *s, struct order *out)
+bool row_order(sqlite3_stmt *s, struct ledger_order *row)
 {
-    uint32_t state;
+    struct order *out = &row->order;
+    uint32_t state, canceller;
     bool good = row_u64(s, 0, INT64_MAX, &out->no) && row_u64(s, 1, INT64_MAX, &out->sale_id) &&
                 row_string(s, 2, out->buyer, sizeof(out->buyer)) && row_u32(s, 3, UNITS_PER_GRAB_MAX, &out->units) &&
-                row_amount(s, 4, AMOUNT_MAX, &out->amount) && row_u32(s, 5, ORDER_PAID, &state) &&
+                row_amount(s, 4, AMOUNT_MAX, &out->amount) && row_u32(s, 5, ORDER_STATE_LAST, &state) &&
                 row_u64(s, 6, TIME_MS_MAX, &out->won_ms) && row_u64(s, 7, INT64_MAX, &out->pay_by_ms) &&
-                row_string(s, 8, out->key, sizeof(out->key)) && row_u64(s, 9, INT64_MAX, &out->token_nonce);
+                row_string(s, 8, out->key, sizeof(out->key)) && row_u64(s, 9, INT64_MAX, &out->token_nonce) &&
+                row_string(s, 10, row->payment_ref, sizeof(row->payment_ref)) &&
+                row_u64(s, 11, TIME_MS_MAX, &row->ended_ms) && row_u32(s, 12, CANCELLER_ADMIN, &canceller) &&
+                row_string(s, 13, row->reason, sizeof(row->reason));
     if (!good) {
         log_error("ledger", "order %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
         return false;
     }
     out->state = (enum order_state)state;
+    row->canceller = (enum canceller)canceller;
     return true;
 }
 

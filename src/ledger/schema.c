@@ -10,8 +10,8 @@
 #define TEXT_OF(macro) TEXT_OF_(macro)
 
 /* Names compare as bytes (SQLite's BINARY): Ann is not ann. Times are milliseconds since 1970; 0 means none in closes_ms,
- * pay_within_s, pay_by_ms, tokens_max, admit_max, the numbers of a line and token_nonce, -1 means none in price and amount.
- * The CHECK of sales is P1, held once more by the database.
+ * pay_within_s, pay_by_ms, tokens_max, admit_max, the numbers of a line, event_id, token_nonce and ended_ms, -1 means none
+ * in price and amount. The CHECK of sales is P1, held once more by the database.
  *
  * An index ends with the number of its row by itself, so orders_by_sale serves (sale, no) and orders_by_buyer (era, buyer,
  * no) without storing the number twice. over_ms is when a sale is closed: at once, at closes_ms, or never.
@@ -49,6 +49,8 @@ static const char *const schema[] = {
     " line_size INTEGER NOT NULL,"
     " line_timeout_ms INTEGER NOT NULL,"
     " line_name TEXT NOT NULL,"
+    " late_payment INTEGER NOT NULL,"
+    " event_id INTEGER NOT NULL,"
     " offered INTEGER NOT NULL,"
     " available INTEGER NOT NULL,"
     " held INTEGER NOT NULL,"
@@ -76,6 +78,10 @@ static const char *const schema[] = {
     " pay_by_ms INTEGER NOT NULL,"
     " key TEXT NOT NULL,"
     " token_nonce INTEGER NOT NULL,"
+    " payment_ref TEXT NOT NULL,"
+    " ended_ms INTEGER NOT NULL,"
+    " canceller INTEGER NOT NULL,"
+    " reason TEXT NOT NULL,"
     " era INTEGER GENERATED ALWAYS AS (no >> " TEXT_OF(ORDERS_ERA_BITS) ") VIRTUAL) STRICT",
     "CREATE INDEX orders_by_buyer ON orders (era, buyer)",
     "CREATE INDEX orders_by_sale ON orders (sale)",
@@ -137,8 +143,8 @@ static enum fault version_check(struct ledger *ledger)
         log_error("ledger", "%s has no schema version: it is not a ledger, or a damaged one", ledger->path);
         return FAULT_DAMAGE;
     }
-    log_error("ledger", "%s has schema version %lld, this program knows %d: it was written by a newer release", ledger->path,
-              (long long)version, SCHEMA_VERSION);
+    log_error("ledger", "%s has schema version %lld, this program knows %d: it was written by %s release", ledger->path,
+              (long long)version, SCHEMA_VERSION, version > SCHEMA_VERSION ? "a newer" : "an older");
     return FAULT_LEDGER;
 }
 

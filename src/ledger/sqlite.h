@@ -25,6 +25,8 @@ enum statement {
     STATEMENT_SALE_PAUSED,
     STATEMENT_SALE_CLOSED,
     STATEMENT_ORDER_INSERT,
+    STATEMENT_ORDER_PAY,
+    STATEMENT_ORDER_END,
     STATEMENT_TOKEN_INSERT,
     STATEMENT_TOKEN_SPEND,
     STATEMENT_TOKEN,
@@ -101,11 +103,12 @@ void bind_string(sqlite3_stmt *statement, int at, const char *text);
 #define SALE_COLUMNS                                                                                                        \
     "id, seller, name, description, currency, price, units_per_grab_max, grabs_per_buyer_max, opens_ms, closes_ms, "        \
     "pay_within_s, admission, tokens_max, admit_max, line_rate_per_s, line_size, line_timeout_ms, line_name, "              \
-    "offered, available, held, sold, orders_made, tokens_given, paused, closed"
-#define ORDER_COLUMNS "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key, token_nonce"
+    "late_payment, event_id, offered, available, held, sold, orders_made, tokens_given, paused, closed"
+#define ORDER_COLUMNS                                                                                                       \
+    "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key, token_nonce, payment_ref, ended_ms, canceller, reason"
 #define TOKEN_COLUMNS "nonce, sale, buyer, given_ms, spent"
 bool row_sale(sqlite3_stmt *statement, struct sale *out);
-bool row_order(sqlite3_stmt *statement, struct order *out);
+bool row_order(sqlite3_stmt *statement, struct ledger_order *out);
 bool row_token(sqlite3_stmt *statement, struct ledger_token *out);
 bool row_string(sqlite3_stmt *statement, int column, char *out, size_t size);
 

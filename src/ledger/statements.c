@@ -27,19 +27,24 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "UPDATE point SET seq = ?1, digest = ?2, at_ms = ?3, sale_id_last = ?4, uuid = ?5 WHERE seq = ?6 AND digest = ?7",
 
     [STATEMENT_SALE_INSERT] = "INSERT INTO sales (" SALE_COLUMNS ") VALUES "
-                              "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-                              " ?19, ?19, 0, 0, 0, 0, 0, 0)",
+                              "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,"
+                              " ?21, ?21, 0, 0, 0, 0, 0, 0)",
     [STATEMENT_SALE_TERMS] =
         "UPDATE sales SET name = ?3, description = ?4, currency = ?5, price = ?6, units_per_grab_max = ?7,"
         " grabs_per_buyer_max = ?8, opens_ms = ?9, closes_ms = ?10, pay_within_s = ?11, admission = ?12,"
         " tokens_max = ?13, admit_max = ?14, line_rate_per_s = ?15, line_size = ?16, line_timeout_ms = ?17,"
-        " line_name = ?18 WHERE id = ?1",
+        " line_name = ?18, late_payment = ?19, event_id = ?20 WHERE id = ?1",
     [STATEMENT_SALE_COUNTS] =
         "UPDATE sales SET offered = offered + ?2, available = available + ?3, held = held + ?4, sold = sold + ?5,"
         " orders_made = orders_made + ?6, tokens_given = tokens_given + ?7 WHERE id = ?1",
     [STATEMENT_SALE_PAUSED] = "UPDATE sales SET paused = ?2 WHERE id = ?1",
     [STATEMENT_SALE_CLOSED] = "UPDATE sales SET closed = 1 WHERE id = ?1",
-    [STATEMENT_ORDER_INSERT] = "INSERT INTO orders (" ORDER_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    [STATEMENT_ORDER_INSERT] = "INSERT INTO orders (" ORDER_COLUMNS ") VALUES"
+                               " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, '', 0, 0, '')",
+    [STATEMENT_ORDER_PAY] = "UPDATE orders SET state = ?4, payment_ref = ?5, ended_ms = ?6"
+                            " WHERE no = ?1 AND sale = ?2 AND units = ?3 AND state IN (?7, ?8) AND payment_ref = ''",
+    [STATEMENT_ORDER_END] = "UPDATE orders SET state = ?4, canceller = ?5, reason = ?6, ended_ms = ?7"
+                            " WHERE no = ?1 AND sale = ?2 AND units = ?3 AND state = ?8",
     [STATEMENT_TOKEN_INSERT] = "INSERT INTO tokens (" TOKEN_COLUMNS ") VALUES (?1, ?2, ?3, ?4, 0)",
     [STATEMENT_TOKEN_SPEND] =
         "UPDATE tokens SET spent = ?4 WHERE nonce = ?1 AND sale = ?2 AND buyer = ?3 AND spent = 0",

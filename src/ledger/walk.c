@@ -21,10 +21,10 @@ static enum fault sales_walk(struct ledger *ledger, enum statement id, enum faul
     return fault != FAULT_NONE ? fault : closed;
 }
 
-static enum fault orders_walk(struct ledger *ledger, enum statement id, enum fault (*visit)(void *, const struct order *),
-                              void *arg)
+static enum fault orders_walk(struct ledger *ledger, enum statement id,
+                              enum fault (*visit)(void *, const struct ledger_order *), void *arg)
 {
-    struct order order;
+    struct ledger_order order;
     enum fault fault = FAULT_NONE;
     int rc;
     while ((rc = sqlite3_step(ledger->statements[id])) == SQLITE_ROW) {
@@ -60,7 +60,7 @@ enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
 }
 
 enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
-                                  enum fault (*visit)(void *arg, const struct order *order), void *arg)
+                                  enum fault (*visit)(void *arg, const struct ledger_order *order), void *arg)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_SPAN, &s);
@@ -118,7 +118,8 @@ enum fault ledger_each_sale(struct ledger *ledger, enum fault (*visit)(void *arg
     return fault != FAULT_NONE ? fault : sales_walk(ledger, STATEMENT_SALES_EACH, visit, arg);
 }
 
-enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct order *order), void *arg)
+enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_order *order),
+                             void *arg)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_EACH, &s);

@@ -134,7 +134,8 @@ TAMPERINGS = {
     "an order's sale": "UPDATE orders SET sale = sale + 1 WHERE no = {no}",
     "an order's time": "UPDATE orders SET won_ms = won_ms + 1 WHERE no = {no}",
     "an order gone": "DELETE FROM orders WHERE no = {no}",
-    "an order more": "INSERT INTO orders SELECT no + 1000000, sale, 'mallory', units, amount, state, won_ms, pay_by_ms, '', token_nonce FROM orders WHERE no = {no}",
+    "an order more": "INSERT INTO orders SELECT no + 1000000, sale, 'mallory', units, amount, state, won_ms, pay_by_ms, '', "
+    "token_nonce, payment_ref, ended_ms, canceller, reason FROM orders WHERE no = {no}",
     "an order's token": "UPDATE orders SET token_nonce = token_nonce + 1 WHERE no = (SELECT max(no) FROM orders WHERE token_nonce <> 0)",
     "a token's buyer": "UPDATE tokens SET buyer = 'mallory' WHERE spent = 0",
     "a token spent": "UPDATE tokens SET spent = {no} WHERE spent = 0",

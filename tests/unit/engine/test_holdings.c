@@ -34,13 +34,13 @@ static uint64_t number_in(const struct holdings *holdings, uint32_t cell)
 static uint64_t newest_of(const struct holdings *holdings, uint64_t sale_id, const char *buyer)
 {
     struct holder holder = holder_of(holdings, sale_id, slice_of(buyer));
-    return number_in(holdings, holdings_newest(holdings, &holder));
+    return number_in(holdings, holdings_standing(holdings, &holder));
 }
 
 static uint32_t grabs_of(const struct holdings *holdings, uint64_t sale_id, const char *buyer)
 {
     struct holder holder = holder_of(holdings, sale_id, slice_of(buyer));
-    return holding_at(holdings, holdings_newest(holdings, &holder))->grabs;
+    return holding_at(holdings, holdings_standing(holdings, &holder))->grabs;
 }
 
 /* A ledger gives orders as it likes; the one with the highest number stands for its buyer. */
@@ -144,16 +144,16 @@ static void equal_hashes_mix_up_nobody(void **state)
         holdings_add(&holdings, &holders[i], &order, &lists[holders[i].slot]);
     }
     for (uint64_t i = 0; i < 3; i++) {
-        assert_int_equal(number_in(&holdings, holdings_newest(&holdings, &holders[i])), i + 1);
+        assert_int_equal(number_in(&holdings, holdings_standing(&holdings, &holders[i])), i + 1);
         assert_int_equal(number_in(&holdings, holdings_by_key(&holdings, &holders[i], SLICE("k"))), i + 1);
         assert_int_equal(holdings_by_key(&holdings, &holders[i], SLICE("l")), 0);
     }
     const struct holder stranger = { .hash = 7, .slot = 2, .buyer = SLICE("bob") };
-    assert_int_equal(holdings_newest(&holdings, &stranger), 0);
+    assert_int_equal(holdings_standing(&holdings, &stranger), 0);
     assert_int_equal(holdings_by_key(&holdings, &stranger, SLICE("k")), 0);
     holdings_drop(&holdings, &lists[2]);
-    assert_int_equal(holdings_newest(&holdings, &holders[2]), 0);
-    assert_int_equal(number_in(&holdings, holdings_newest(&holdings, &holders[0])), 1);
+    assert_int_equal(holdings_standing(&holdings, &holders[2]), 0);
+    assert_int_equal(number_in(&holdings, holdings_standing(&holdings, &holders[0])), 1);
     holdings_close(&holdings);
 }
 

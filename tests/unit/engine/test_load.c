@@ -41,8 +41,8 @@ static void what_was_filed_comes_back(void **state)
     held.amount = 300;
     held.pay_by_ms = 60050;
     /* Newer before older: the newest is the one that already-won names. */
-    assert_int_equal(engine_load_order(engine, &held), FAULT_NONE);
-    assert_int_equal(engine_load_order(engine, &paid), FAULT_NONE);
+    assert_int_equal(engine_load_order(engine, &held, SLICE("")), FAULT_NONE);
+    assert_int_equal(engine_load_order(engine, &paid, SLICE("")), FAULT_NONE);
     engine_load_point(engine, 30, 12345, 9, 500);
 
     assert_int_equal(engine_seq(engine), 30);
@@ -127,7 +127,7 @@ static void sales_that_cannot_be_are_damage(void **state)
     do {                                                                                                                    \
         struct order o = filed_order(21, "bob", "l");                                                                       \
         change;                                                                                                             \
-        if (engine_load_order(engine, &o) != FAULT_DAMAGE) fail_msg("loaded with %s", #change);                             \
+        if (engine_load_order(engine, &o, SLICE("")) != FAULT_DAMAGE) fail_msg("loaded with %s", #change);                  \
     } while (0)
 
 static void orders_that_cannot_be_are_damage(void **state)
@@ -135,7 +135,7 @@ static void orders_that_cannot_be_are_damage(void **state)
     (void)state;
     struct engine *engine = loaded();
     struct order order = filed_order(20, "ann", "k");
-    assert_int_equal(engine_load_order(engine, &order), FAULT_NONE);
+    assert_int_equal(engine_load_order(engine, &order, SLICE("")), FAULT_NONE);
     ORDER_DAMAGED(o.no = 0);
     ORDER_DAMAGED(o.no = 20);
     ORDER_DAMAGED(o.sale_id = 8);
@@ -157,7 +157,7 @@ static void orders_that_cannot_be_are_damage(void **state)
     ORDER_DAMAGED(o = filed_order(21, "ann", "k"));
 
     order = filed_order(22, "ann", "");
-    assert_int_equal(engine_load_order(engine, &order), FAULT_NONE);
+    assert_int_equal(engine_load_order(engine, &order, SLICE("")), FAULT_NONE);
     ORDER_DAMAGED(o = filed_order(23, "ann", "")); /* P2: two each */
     engine_close(engine);
 }
@@ -183,7 +183,7 @@ static void more_orders_than_fit_are_a_want_of_space(void **state)
         char buyer[16];
         snprintf(buyer, sizeof buyer, "b%u", (unsigned)no);
         struct order order = filed_order(no, buyer, "");
-        assert_int_equal(engine_load_order(engine, &order), no < 30 ? FAULT_NONE : FAULT_SPACE);
+        assert_int_equal(engine_load_order(engine, &order, SLICE("")), no < 30 ? FAULT_NONE : FAULT_SPACE);
     }
     engine_close(engine);
 }

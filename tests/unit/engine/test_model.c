@@ -391,7 +391,7 @@ static struct engine *rebuild(struct world *world, const struct snapshot *from)
     /* In another order than they were won in: a ledger may give them as it likes. */
     uint32_t first = from->orders_count == 0 ? 0 : dice_below(&world->dice, from->orders_count);
     for (uint32_t i = 0; i < from->orders_count; i++)
-        assert_int_equal(engine_load_order(engine, &from->orders[(first + i) % from->orders_count]), FAULT_NONE);
+        assert_int_equal(engine_load_order(engine, &from->orders[(first + i) % from->orders_count], SLICE("")), FAULT_NONE);
     for (uint32_t i = 0; i < from->tokens_count; i++) {
         const struct model_token *token = &from->tokens[i];
         assert_int_equal(engine_load_token(engine, token->sale_id, slice_of(token->buyer), token->nonce), FAULT_NONE);

@@ -255,9 +255,9 @@ static void a_ledger_that_contradicts_itself_is_damage(void **state)
 
     struct order order = { .no = 9, .sale_id = 7, .buyer = "dan", .units = 1, .amount = -1, .state = ORDER_PAID };
     order.token_nonce = 9;
-    assert_int_equal(engine_load_order(engine, &order), FAULT_DAMAGE); /* given after it was won */
+    assert_int_equal(engine_load_order(engine, &order, SLICE("")), FAULT_DAMAGE); /* given after it was won */
     order.token_nonce = 8;
-    assert_int_equal(engine_load_order(engine, &order), FAULT_NONE);
+    assert_int_equal(engine_load_order(engine, &order, SLICE("")), FAULT_NONE);
     struct order there;
     assert_true(engine_order(engine, 9, &there));
     assert_int_equal(there.token_nonce, 8);

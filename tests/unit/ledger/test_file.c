@@ -102,9 +102,10 @@ static void wins_move_the_counts_of_their_sale(void **state)
     struct sale_counts want_b = { .offered = 100, .available = 99, .held = 0, .sold = 1 };
     assert_memory_equal(&sale.counts, &want_b, sizeof(want_b));
 
-    struct order order;
-    assert_int_equal(ledger_order(f->ledger, d[3].seq, &order, &found), FAULT_NONE);
+    struct ledger_order row;
+    assert_int_equal(ledger_order(f->ledger, d[3].seq, &row, &found), FAULT_NONE);
     assert_true(found);
+    const struct order order = row.order;
     assert_string_equal(order.buyer, "bob");
     assert_string_equal(order.key, "k");
     assert_int_equal(order.state, ORDER_HELD);
@@ -282,7 +283,7 @@ static void a_token_is_filed_and_spent_once(void **state)
     decision_must(f, &bob);
     struct sale sale;
     struct ledger_token token;
-    struct order order;
+    struct ledger_order row;
     bool found;
     assert_int_equal(ledger_sale(f->ledger, id, &sale, &found), FAULT_NONE);
     assert_int_equal(sale.tokens_given, 2);
@@ -306,8 +307,8 @@ static void a_token_is_filed_and_spent_once(void **state)
         assert_int_equal(outside_number(f, "SELECT count(*) FROM orders"), 0);
     }
     decision_must(f, &win);
-    assert_int_equal(ledger_order(f->ledger, 4, &order, &found), FAULT_NONE);
-    assert_int_equal(order.token_nonce, 2);
+    assert_int_equal(ledger_order(f->ledger, 4, &row, &found), FAULT_NONE);
+    assert_int_equal(row.order.token_nonce, 2);
     assert_int_equal(outside_number(f, "SELECT spent FROM tokens WHERE nonce = 2"), 4);
     struct decision twice = win;
     twice.seq = 5;

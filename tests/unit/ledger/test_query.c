@@ -34,7 +34,7 @@ static void what_is_not_there_is_not_found(void **state)
     static const uint64_t ids[] = { 0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX };
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
         struct sale sale;
-        struct order order;
+        struct ledger_order order;
         bool found = true;
         assert_int_equal(ledger_sale(f->ledger, ids[i], &sale, &found), FAULT_NONE);
         assert_false(found);
@@ -229,8 +229,8 @@ static void a_buyers_list_passes_the_borders_of_eras(void **state)
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
     for (int i = 0; i < NUMBERS; i++) {
         char sql[128];
-        snprintf(sql, sizeof(sql), "INSERT INTO orders VALUES (%d, 1, '%s', 1, 0, 1, 1, 0, '', 0)", (int)numbers[i],
-                 i == NUMBERS - 1 ? "bob" : "ann");
+        snprintf(sql, sizeof(sql), "INSERT INTO orders VALUES (%d, 1, '%s', 1, 0, 1, 1, 0, '', 0, '', 0, 0, '')",
+                 (int)numbers[i], i == NUMBERS - 1 ? "bob" : "ann");
         outside(f, sql);
     }
     for (uint32_t limit = 1; limit <= 20; limit++) {
@@ -291,7 +291,7 @@ static void a_row_that_cannot_be_is_damage(void **state)
     for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
         outside(f, script[i].harm);
         struct sale sale;
-        struct order order;
+        struct ledger_order order;
         bool found;
         enum fault fault = script[i].order ? ledger_order(f->ledger, no, &order, &found)
                                            : ledger_sale(f->ledger, id, &sale, &found);

@@ -1,5 +1,6 @@
 /* Opening: the file, its mode, its version, and files that are no ledger. */
 #include "fixture.h"
+#include "ledger/schema.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,19 +31,21 @@ static void the_file_is_in_wal_mode(void **state)
     assert_int_equal(outside_number(f, "SELECT count(*) FROM pragma_journal_mode() WHERE journal_mode = 'wal'"), 1);
 }
 
-static void a_newer_version_is_refused_and_untouched(void **state)
+static void another_version_is_refused_and_untouched(void **state)
 {
     struct fixture *f = *state;
     ledger_close(f->ledger);
-    outside(f, "UPDATE meta SET version = 2");
     static const enum ledger_mode modes[] = { LEDGER_OWNER, LEDGER_WRITER, LEDGER_READER };
-    for (int i = 0; i < 3; i++) {
-        struct ledger *ledger = (struct ledger *)1;
-        assert_int_equal(ledger_open(&ledger, f->path, modes[i]), FAULT_LEDGER);
-        assert_null(ledger);
+    for (int way = -1; way <= 1; way += 2) {
+        outside(f, way < 0 ? "UPDATE meta SET version = version - 1" : "UPDATE meta SET version = version + 2");
+        for (int i = 0; i < 3; i++) {
+            struct ledger *ledger = (struct ledger *)1;
+            assert_int_equal(ledger_open(&ledger, f->path, modes[i]), FAULT_LEDGER);
+            assert_null(ledger);
+        }
+        assert_int_equal(outside_number(f, "SELECT version FROM meta"), SCHEMA_VERSION + way);
     }
-    assert_int_equal(outside_number(f, "SELECT version FROM meta"), 2);
-    outside(f, "UPDATE meta SET version = 1");
+    outside(f, "UPDATE meta SET version = version - 1");
     assert_int_equal(ledger_open(&f->ledger, f->path, LEDGER_OWNER), FAULT_NONE);
 }
 
@@ -128,7 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(only_its_owner_may_read_the_file),
         CASE(the_file_is_in_wal_mode),
-        CASE(a_newer_version_is_refused_and_untouched),
+        CASE(another_version_is_refused_and_untouched),
         CASE(only_the_owner_makes_a_ledger),
         CASE(a_file_of_something_else_is_refused),
         CASE(a_reader_cannot_write),

@@ -20,9 +20,9 @@ static enum fault sale_walked(void *arg, const struct sale *sale)
     return id_walked(arg, sale->id);
 }
 
-static enum fault order_walked(void *arg, const struct order *order)
+static enum fault order_walked(void *arg, const struct ledger_order *row)
 {
-    return id_walked(arg, order->no);
+    return id_walked(arg, row->order.no);
 }
 
 static enum fault token_walked(void *arg, const struct ledger_token *token)
@@ -91,10 +91,10 @@ static void open_check(struct fixture *f)
     assert_int_equal(ledger_each_open_order(f->ledger, 5000, order_walked, &orders), FAULT_NONE);
     assert_int_equal(orders.count, at * 20);
     for (size_t i = 0; i < orders.count; i++) {
-        struct order order;
+        struct ledger_order order;
         bool found;
         assert_int_equal(ledger_order(f->ledger, orders.ids[i], &order, &found), FAULT_NONE);
-        assert_true(found && script[order.sale_id - 1].want);
+        assert_true(found && script[order.order.sale_id - 1].want);
         if (i > 0) assert_true(orders.ids[i] > orders.ids[i - 1]);
     }
 }

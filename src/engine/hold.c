@@ -1,0 +1,165 @@
+/* What becomes of an order after its win: paid, cancelled or expired, and what a late payment leads to (P6). */
+#include "engine/engine_state.h"
+
+#include <assert.h>
+
+const struct sale *order_sale(const struct engine *engine, uint32_t cell)
+{
+    const struct sale_slot *slot = slot_at(engine, holding_at(&engine->holdings, cell)->slot);
+    assert(slot->sale.id != 0);
+    return slot->leaving ? NULL : &slot->sale;
+}
+
+uint32_t order_find(const struct engine *engine, uint64_t order_no, const struct sale **sale)
+{
+    uint32_t cell = holdings_by_no(&engine->holdings, order_no);
+    *sale = cell == 0 ? NULL : order_sale(engine, cell);
+    return *sale == NULL ? 0 : cell;
+}
+
+static bool order_is_held(const struct engine *engine, uint32_t cell)
+{
+    const struct holding *holding = holding_at(&engine->holdings, cell);
+    return holding->units != 0 && holding->state == ORDER_HELD;
+}
+
+static bool amount_fits(int64_t amount, int64_t paid)
+{
+    return paid == amount || (amount == -1 && paid == 0);
+}
+
+/* What a payment that is to be taken leads to, at the time of its decision. */
+static enum decision_kind payment_kind(const struct engine *engine, uint32_t cell, const struct sale *sale, uint64_t at_ms)
+{
+    const struct holding *holding = holding_at(&engine->holdings, cell);
+    if (holding->state == ORDER_HELD) return DECISION_PAID;
+    bool retake = holding->state == ORDER_EXPIRED && sale->terms.late_payment == LATE_PAYMENT_RETAKE &&
+                  !sale_is_closed(sale, at_ms) && holding->units <= sale->counts.available &&
+                  holdings_grabs(&engine->holdings, cell) < sale->terms.grabs_per_buyer_max;
+    return retake ? DECISION_RETAKEN : DECISION_REFUND_DUE;
+}
+
+static void payment_take(const struct payment *payment, struct decision *out, struct order *order)
+{
+    out->ended.order_no = order->no;
+    out->ended.units = order->units;
+    out->ended.ref = payment->ref;
+    order->state = out->kind == DECISION_REFUND_DUE ? ORDER_REFUND_DUE : ORDER_PAID;
+}
+
+enum verdict engine_decide_payment(const struct engine *engine, const struct payment *payment, struct decision *out,
+                                   struct order *order)
+{
+    if (!text_may_be_kept(payment->ref, PAYMENT_REF_BYTES_MAX)) return VERDICT_BAD_INPUT;
+    const struct sale *sale;
+    uint32_t cell = order_find(engine, payment->order_no, &sale);
+    if (cell == 0) return VERDICT_NO_SUCH_ORDER;
+
+    holdings_order(&engine->holdings, cell, sale, order);
+    if (!amount_fits(order->amount, payment->amount)) return VERDICT_AMOUNT_MISMATCH;
+    uint64_t taken = holdings_ref(&engine->holdings, cell);
+    if (taken == holdings_ref_hash(&engine->holdings, order->no, payment->ref)) return VERDICT_REPEATED;
+    if (taken != 0 || order->state == ORDER_PAID) return VERDICT_ALREADY_PAID;
+
+    uint64_t at_ms = decision_time(engine, payment->now_ms);
+    *out = decision_new(engine, payment_kind(engine, cell, sale, at_ms), sale->id, at_ms);
+    payment_take(payment, out, order);
+    return VERDICT_DONE;
+}
+
+/* An order that is held keeps its sale in memory: a row that says so was read before its sale was let go of. */
+enum verdict engine_decide_past_payment(const struct engine *engine, const struct payment *payment, struct slice ref_taken,
+                                        struct decision *out, struct order *order)
+{
+    assert(payment->order_no == order->no);
+    if (!text_may_be_kept(payment->ref, PAYMENT_REF_BYTES_MAX)) return VERDICT_BAD_INPUT;
+    if (slot_find(engine, order->sale_id) != NULL || order->state == ORDER_HELD) return VERDICT_NO_SUCH_ORDER;
+
+    if (!amount_fits(order->amount, payment->amount)) return VERDICT_AMOUNT_MISMATCH;
+    uint64_t taken = refunds_find(&engine->refunds, order->no);
+    if (taken != 0) order->state = ORDER_REFUND_DUE;
+    if (taken == 0 && ref_taken.len > 0) taken = holdings_ref_hash(&engine->holdings, order->no, ref_taken);
+    if (taken == holdings_ref_hash(&engine->holdings, order->no, payment->ref)) return VERDICT_REPEATED;
+    if (taken != 0 || order->state == ORDER_PAID) return VERDICT_ALREADY_PAID;
+
+    *out = decision_new(engine, DECISION_REFUND_DUE, order->sale_id, payment->now_ms);
+    payment_take(payment, out, order);
+    return VERDICT_DONE;
+}
+
+static bool cancel_is_well_formed(const struct cancel *cancel)
+{
+    if (cancel->by == CANCELLER_BUYER && cancel->reason.len == 0) return true;
+    bool known = cancel->by == CANCELLER_BUYER || cancel->by == CANCELLER_SELLER || cancel->by == CANCELLER_ADMIN;
+    return known && text_may_be_kept(cancel->reason, CANCEL_REASON_BYTES_MAX);
+}
+
+static bool cancel_is_theirs(const struct cancel *cancel, const struct order *order, const struct sale *sale)
+{
+    if (cancel->by == CANCELLER_ADMIN) return true;
+    return slice_is(cancel->name, cancel->by == CANCELLER_BUYER ? order->buyer : sale->seller);
+}
+
+enum verdict engine_decide_cancel(const struct engine *engine, const struct cancel *cancel, struct decision *out,
+                                  struct order *order)
+{
+    if (!cancel_is_well_formed(cancel)) return VERDICT_BAD_INPUT;
+    const struct sale *sale;
+    uint32_t cell = order_find(engine, cancel->order_no, &sale);
+    if (cell == 0) return VERDICT_NO_SUCH_ORDER;
+    holdings_order(&engine->holdings, cell, sale, order);
+    if (!cancel_is_theirs(cancel, order, sale)) return VERDICT_NO_SUCH_ORDER;
+    if (order->state != ORDER_HELD) return VERDICT_NOT_HELD;
+
+    *out = decision_new(engine, DECISION_CANCELLED, sale->id, cancel->now_ms);
+    out->ended.order_no = order->no;
+    out->ended.units = order->units;
+    out->ended.reason = cancel->reason;
+    out->ended.by = cancel->by;
+    order->state = ORDER_CANCELLED;
+    return VERDICT_DONE;
+}
+
+/* Twice as many hints as orders: when they are full, half of them or more are of holds that ended otherwise. They are made
+ * anew from the orders, cell by cell; that costs as many cells as there were wins since the last time, or fewer. */
+static void deadlines_renew(struct engine *engine)
+{
+    deadlines_clear(&engine->deadlines);
+    for (uint32_t cell = 1; cell <= engine->holdings.orders.fresh; cell++) {
+        if (order_is_held(engine, cell))
+            deadlines_put(&engine->deadlines, holdings_pay_by_ms(&engine->holdings, cell), cell);
+    }
+}
+
+void hold_begin(struct engine *engine, uint32_t cell)
+{
+    if (deadlines_are_full(&engine->deadlines)) {
+        deadlines_renew(engine); /* with this one */
+    } else {
+        deadlines_put(&engine->deadlines, holdings_pay_by_ms(&engine->holdings, cell), cell);
+    }
+}
+
+/* The order is asked, not the hint: nothing expires before its time, and nothing that is not held. */
+bool engine_decide_expiry(struct engine *engine, uint64_t now_ms, struct decision *out)
+{
+    uint64_t at_ms = decision_time(engine, now_ms);
+    for (const struct deadline *first; (first = deadlines_first(&engine->deadlines)) != NULL;) {
+        uint32_t cell = first->cell;
+        uint64_t pay_by_ms = holdings_pay_by_ms(&engine->holdings, cell);
+        if (!order_is_held(engine, cell) || !deadline_is_of(&engine->deadlines, first, pay_by_ms)) {
+            deadlines_drop_first(&engine->deadlines);
+            continue;
+        }
+        if (pay_by_ms > at_ms) return false;
+
+        const struct holding *holding = holding_at(&engine->holdings, cell);
+        const struct sale *sale = order_sale(engine, cell);
+        assert(sale != NULL); /* one that holds something is not let go of */
+        *out = decision_new(engine, DECISION_EXPIRED, sale->id, at_ms);
+        out->ended.order_no = holding_no(holding);
+        out->ended.units = holding->units;
+        return true;
+    }
+    return false;
+}

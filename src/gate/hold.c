@@ -1,0 +1,82 @@
+/* Orders after their win: payments, cancels and expiries. */
+#include "gate/local.h"
+
+/* The common end of what is asked about an order: take the decision if there is one, answer when what is told is durable.
+ * The lock is held on entry and released here. */
+static void order_finish(struct gate_lane *lane, enum verdict verdict, const struct decision *decision,
+                         struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    uint64_t seq = 0;
+    if (verdict == VERDICT_DONE && !journal_has_room(gate->journal)) {
+        verdict = VERDICT_BUSY;
+    } else if (verdict == VERDICT_DONE) {
+        seq = decision_take(gate, decision);
+    } else if (verdict != VERDICT_BAD_INPUT && verdict != VERDICT_NO_SUCH_ORDER) {
+        seq = order_seq(gate, &ticket->order);
+    }
+    pthread_mutex_unlock(&gate->lock);
+    ticket->verdict = verdict;
+    lane_answer(lane, ticket, seq);
+}
+
+void gate_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    struct decision decision;
+    payment->now_ms = gate_now_ms(gate);
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_payment(gate->engine, payment, &decision, &ticket->order);
+    order_finish(lane, verdict, &decision, ticket);
+}
+
+void gate_pay_past(struct gate_lane *lane, struct payment *payment, struct slice ref_taken, struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    struct decision decision;
+    payment->now_ms = gate_now_ms(gate);
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_past_payment(gate->engine, payment, ref_taken, &decision, &ticket->order);
+    order_finish(lane, verdict, &decision, ticket);
+}
+
+void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_ticket *ticket)
+{
+    struct gate *gate = lane->gate;
+    struct decision decision;
+    cancel->now_ms = gate_now_ms(gate);
+    pthread_mutex_lock(&gate->lock);
+    enum verdict verdict = engine_decide_cancel(gate->engine, cancel, &decision, &ticket->order);
+    order_finish(lane, verdict, &decision, ticket);
+}
+
+/* Expires a few under one lock, so that a grab that comes meanwhile waits for no more than those. False: no more are due, or
+ * the journal is to be left to others for now. */
+static bool expire_some(struct gate *gate, uint64_t now_ms, uint32_t *expired)
+{
+    enum { EXPIRIES_A_LOCK = 32 };
+    struct decision decision;
+    bool more = true;
+    pthread_mutex_lock(&gate->lock);
+    for (uint32_t i = 0; i < EXPIRIES_A_LOCK && more; i++) {
+        more = journal_has_room_to_spare(gate->journal) && engine_decide_expiry(gate->engine, now_ms, &decision);
+        if (!more) break;
+        decision_take(gate, &decision);
+        ++*expired;
+    }
+    pthread_mutex_unlock(&gate->lock);
+    return more;
+}
+
+bool gate_expire(struct gate *gate, uint32_t slice_us)
+{
+    uint64_t end_ns = mono_ns() + slice_us * UINT64_C(1000);
+    uint64_t now_ms = gate_now_ms(gate);
+    uint32_t expired = 0;
+    bool more;
+    do {
+        more = expire_some(gate, now_ms, &expired);
+    } while (more && mono_ns() < end_ns);
+    if (expired > 0) journal_urge(gate->journal);
+    return more;
+}
