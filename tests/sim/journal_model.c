@@ -72,6 +72,14 @@ static void terms_fill(struct sale_terms *terms, uint64_t from)
     terms->line_size = (uint32_t)(from % 997);
     terms->line_timeout_ms = (uint32_t)(from % 996);
     text_fill(terms->line_name, from % (LINE_NAME_BYTES_MAX + 1), from + 3);
+    terms->late_payment = (enum late_payment)(from / 4 % (LATE_PAYMENT_LAST + 1));
+    terms->event_id = from % 5;
+}
+
+static void ended_fill(struct decision *out, uint64_t from)
+{
+    out->ended.order_no = 1 + from % out->seq;
+    out->ended.units = 1 + (uint32_t)(from % 5);
 }
 
 void model_decision(uint64_t seq, uint64_t salt, struct model_scratch *scratch, struct decision *out)
@@ -82,7 +90,10 @@ void model_decision(uint64_t seq, uint64_t salt, struct model_scratch *scratch, 
     out->at_ms = UINT64_C(1700000000000) + seq * 3 + salt % 2;
     out->sale_id = 1 + r % 3;
     const uint64_t dice = (r >> 8) % 64;
-    out->kind = dice < 6 ? (enum decision_kind)(dice + 1) : dice < 16 ? DECISION_TOKEN_GIVEN : DECISION_WON;
+    out->kind = dice < 6    ? (enum decision_kind)(dice + 1)
+                : dice < 16 ? DECISION_TOKEN_GIVEN
+                : dice < 36 ? (enum decision_kind)(DECISION_PAID + dice % 5)
+                            : DECISION_WON;
     switch (out->kind) {
     case DECISION_SALE_CREATED:
         terms_fill(&scratch->terms, r);
@@ -111,6 +122,22 @@ void model_decision(uint64_t seq, uint64_t salt, struct model_scratch *scratch, 
     case DECISION_TOKEN_GIVEN:
         text_fill(scratch->buyer, 1 + r % BUYER_BYTES_MAX, r);
         out->token_given.buyer = (struct slice){ scratch->buyer, 1 + r % BUYER_BYTES_MAX };
+        break;
+    case DECISION_PAID:
+    case DECISION_RETAKEN:
+    case DECISION_REFUND_DUE:
+        text_fill(scratch->key, 1 + r % PAYMENT_REF_BYTES_MAX, r + 3);
+        out->ended.ref = (struct slice){ scratch->key, 1 + r % PAYMENT_REF_BYTES_MAX };
+        ended_fill(out, r);
+        break;
+    case DECISION_CANCELLED:
+        text_fill(scratch->terms.description, r % (CANCEL_REASON_BYTES_MAX + 1), r + 4);
+        out->ended.reason = (struct slice){ scratch->terms.description, r % (CANCEL_REASON_BYTES_MAX + 1) };
+        out->ended.by = (enum canceller)(CANCELLER_BUYER + r % 3);
+        ended_fill(out, r);
+        break;
+    case DECISION_EXPIRED:
+        ended_fill(out, r);
         break;
     default:
         break;

@@ -41,6 +41,8 @@ static struct sale_terms terms_largest(void)
         .line_rate_per_s = UINT32_MAX - 2,
         .line_size = UINT32_MAX - 3,
         .line_timeout_ms = UINT32_MAX - 4,
+        .late_payment = LATE_PAYMENT_REFUND,
+        .event_id = UINT64_MAX - 5,
     };
     memcpy(terms.line_name, text64, 32);
     memcpy(terms.name, text128, 128);
@@ -48,7 +50,7 @@ static struct sale_terms terms_largest(void)
     return terms;
 }
 
-#define SCRIPT_ROWS 19
+#define SCRIPT_ROWS 31
 
 /* Every kind, with its extremes. */
 static void script_fill(struct decision script[SCRIPT_ROWS])
@@ -57,7 +59,7 @@ static void script_fill(struct decision script[SCRIPT_ROWS])
     texts_fill();
     smallest = terms_smallest();
     largest = terms_largest();
-    const struct slice none = { NULL, 0 }, all64 = { text64, 64 };
+    const struct slice none = { NULL, 0 }, all64 = { text64, 64 }, all200 = { text2000, 200 };
     const struct decision rows[SCRIPT_ROWS] = {
         { .kind = DECISION_SALE_CREATED, .sale_id = 1, .created = { slice_of("s"), &smallest, 0 } },
         { .kind = DECISION_SALE_CREATED, .sale_id = UINT64_MAX, .created = { all64, &largest, STOCK_MAX } },
@@ -78,6 +80,18 @@ static void script_fill(struct decision script[SCRIPT_ROWS])
         { .kind = DECISION_TOKEN_GIVEN, .sale_id = 1, .token_given = { slice_of("a") } },
         { .kind = DECISION_TOKEN_GIVEN, .sale_id = UINT64_MAX, .at_ms = 5, .token_given = { all64 } },
         { .kind = DECISION_TOKEN_GIVEN, .sale_id = 1, .token_given = { none } },
+        { .kind = DECISION_PAID, .sale_id = 1, .ended = { .order_no = 7, .units = 2, .ref = slice_of("p") } },
+        { .kind = DECISION_PAID, .sale_id = 1, .ended = { UINT64_MAX, UINT32_MAX, all64, none, CANCELLER_NONE } },
+        { .kind = DECISION_PAID, .sale_id = 1, .ended = { .ref = { "\0p", 2 } } },
+        { .kind = DECISION_RETAKEN, .sale_id = 1, .ended = { .order_no = 8, .units = 1, .ref = all64 } },
+        { .kind = DECISION_RETAKEN, .sale_id = 1, .ended = { .order_no = 8, .units = 1, .ref = none } },
+        { .kind = DECISION_REFUND_DUE, .sale_id = UINT64_MAX, .ended = { .order_no = 9, .units = 1, .ref = all64 } },
+        { .kind = DECISION_REFUND_DUE, .sale_id = 1, .ended = { .order_no = 9, .units = 3, .ref = slice_of("r") } },
+        { .kind = DECISION_CANCELLED, .sale_id = 1, .ended = { .order_no = 3, .units = 1, .by = CANCELLER_BUYER } },
+        { .kind = DECISION_CANCELLED, .sale_id = 1, .ended = { UINT64_MAX, UINT32_MAX, none, all200, CANCELLER_ADMIN } },
+        { .kind = DECISION_CANCELLED, .sale_id = 1, .ended = { 5, 1, none, slice_of("late"), CANCELLER_SELLER } },
+        { .kind = DECISION_EXPIRED, .sale_id = 1, .ended = { .order_no = 4, .units = 1 } },
+        { .kind = DECISION_EXPIRED, .sale_id = 1, .ended = { .order_no = UINT64_MAX, .units = UINT32_MAX } },
     };
     memcpy(script, rows, sizeof rows);
 }
@@ -115,6 +129,12 @@ static void every_kind_comes_back_as_it_was(void **state)
             assert_int_equal(got->won.token_nonce, due->won.token_nonce);
         } else if (due->kind == DECISION_TOKEN_GIVEN) {
             assert_true(slice_equal(got->token_given.buyer, due->token_given.buyer));
+        } else if (due->kind >= DECISION_PAID) {
+            assert_int_equal(got->ended.order_no, due->ended.order_no);
+            assert_int_equal(got->ended.units, due->ended.units);
+            assert_true(slice_equal(got->ended.ref, due->ended.ref));
+            assert_true(slice_equal(got->ended.reason, due->ended.reason));
+            assert_int_equal(got->ended.by, due->ended.by);
         }
     }
 }
@@ -210,11 +230,18 @@ static void random_bytes_never_lead_astray(void **state)
         }
         const size_t len = 20 + x % 100;
         le16_put(bytes + RECORD_AT_LENGTH, (uint16_t)len);
-        bytes[RECORD_AT_KIND] = (uint8_t)(x >> 32) % 9;
+        bytes[RECORD_AT_KIND] = (uint8_t)(x >> 32) % 15;
         bytes[RECORD_AT_VERSION] = RECORD_VERSION;
         if (round % 2 == 0 && len > RECORD_HEADER_BYTES + 22) {
             bytes[RECORD_HEADER_BYTES + 20] %= 40;
             bytes[RECORD_HEADER_BYTES + 21] %= 40;
+        }
+        if (round % 3 == 0 && len > RECORD_HEADER_BYTES + 14) { /* an ended one of just this length */
+            bytes[RECORD_HEADER_BYTES + 12] = (uint8_t)(len - RECORD_HEADER_BYTES - 13);
+            if (bytes[RECORD_AT_KIND] == DECISION_CANCELLED) {
+                bytes[RECORD_HEADER_BYTES + 12] = (uint8_t)(x >> 40) % 5;
+                bytes[RECORD_HEADER_BYTES + 13] = (uint8_t)(len - RECORD_HEADER_BYTES - 14);
+            }
         }
         struct record record;
         uint8_t *copy;
@@ -266,6 +293,33 @@ static void the_bytes_of_a_win_are_these(void **state)
     assert_memory_equal(bytes, due, sizeof due);
 }
 
+static void the_bytes_of_an_end_are_these(void **state)
+{
+    (void)state;
+    const struct decision cancelled = {
+        .kind = DECISION_CANCELLED,
+        .at_ms = 0x0102030405060708,
+        .sale_id = 0x1112131415161718,
+        .ended = { 0x5152535455565758, 0x21222324, { NULL, 0 }, slice_of("no"), CANCELLER_SELLER },
+    };
+    static const uint8_t due[] = {
+        36,   0,    10,   1,    8,    7,    6,    5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
+        0x12, 0x11, 0x58, 0x57, 0x56, 0x55, 0x54, 0x53, 0x52, 0x51, 0x24, 0x23, 0x22, 0x21, 2,    2,    'n',  'o',
+    };
+    uint8_t bytes[RECORD_BYTES_MAX];
+    assert_int_equal(record_encode(&cancelled, bytes), sizeof due);
+    assert_memory_equal(bytes, due, sizeof due);
+
+    struct decision paid = cancelled;
+    paid.kind = DECISION_PAID;
+    paid.ended.ref = slice_of("p1");
+    static const uint8_t paid_end[] = { 0x24, 0x23, 0x22, 0x21, 2, 'p', '1' };
+    assert_int_equal(record_encode(&paid, bytes), sizeof due - 1);
+    assert_memory_equal(bytes + 28, paid_end, sizeof paid_end);
+    paid.kind = DECISION_EXPIRED;
+    assert_int_equal(record_encode(&paid, bytes), 32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +330,7 @@ int main(void)
         cmocka_unit_test(random_bytes_never_lead_astray),
         cmocka_unit_test(other_versions_and_kinds_are_refused),
         cmocka_unit_test(the_bytes_of_a_win_are_these),
+        cmocka_unit_test(the_bytes_of_an_end_are_these),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
