@@ -22,8 +22,21 @@ uint32_t model_grabs(const struct model *model, uint64_t sale_id, const char *bu
 {
     uint32_t grabs = 0;
     for (uint32_t i = 0; i < model->orders_count; i++)
-        grabs += model->orders[i].sale_id == sale_id && strcmp(model->orders[i].buyer, buyer) == 0;
+        grabs += model->orders[i].sale_id == sale_id && strcmp(model->orders[i].buyer, buyer) == 0 &&
+                 (model->orders[i].state == ORDER_HELD || model->orders[i].state == ORDER_PAID);
     return grabs;
+}
+
+const char *model_ref(const struct model *model, uint64_t no)
+{
+    return model->refs[model_order(model, no) - model->orders];
+}
+
+uint32_t model_held(const struct model *model)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < model->orders_count; i++) held += model->orders[i].state == ORDER_HELD;
+    return held;
 }
 
 static uint64_t model_time(const struct model *model, uint64_t now_ms)
@@ -65,12 +78,13 @@ static const struct order *order_of_key(const struct model *model, uint64_t sale
     return NULL;
 }
 
-static const struct order *newest_order(const struct model *model, uint64_t sale_id, const char *buyer)
+static const struct order *newest_counting(const struct model *model, uint64_t sale_id, const char *buyer)
 {
     const struct order *newest = NULL;
     for (uint32_t i = 0; i < model->orders_count; i++) {
         const struct order *order = &model->orders[i];
         if (order->sale_id != sale_id || strcmp(order->buyer, buyer) != 0) continue;
+        if (order->state != ORDER_HELD && order->state != ORDER_PAID) continue;
         if (newest == NULL || order->no > newest->no) newest = order;
     }
     return newest;
@@ -111,6 +125,7 @@ static const struct order *model_win(struct model *model, const struct grab *gra
 {
     model_step(model, grab->now_ms);
     assert(model->orders_count < MODEL_ORDERS_MAX);
+    model->refs[model->orders_count][0] = '\0';
     struct order *order = &model->orders[model->orders_count++];
     *order = (struct order){
         .no = model->seq,
@@ -159,7 +174,7 @@ enum verdict model_grab(struct model *model, const struct grab *grab, const stru
     enum verdict token = token_verdict(model, grab, sale, buyer);
     if (token != VERDICT_WON) return token;
     if (grab->units > sale->terms.units_per_grab_max) return VERDICT_OVER_LIMIT;
-    *order = newest_order(model, sale->id, buyer);
+    *order = newest_counting(model, sale->id, buyer);
     if (model_grabs(model, sale->id, buyer) >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
     if (sale->counts.available < grab->units) return VERDICT_SOLD_OUT;
     if (grab->turned_away || model->orders_count >= model->orders_max) return VERDICT_BUSY;
@@ -177,7 +192,7 @@ enum verdict model_token(struct model *model, const struct token_ask *ask, uint6
     if (sale == NULL) return VERDICT_NO_SUCH_SALE;
     if (is_over(sale, model_time(model, ask->now_ms))) return VERDICT_CLOSED;
     if (sale->terms.admission != ask->admission) return VERDICT_NO_TOKENS_NEEDED;
-    *order = newest_order(model, sale->id, buyer);
+    *order = newest_counting(model, sale->id, buyer);
     if (model_grabs(model, sale->id, buyer) >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
     if (sale->counts.available == 0) return VERDICT_SOLD_OUT;
     const struct model_token *there = token_unspent(model, sale->id, buyer);
@@ -195,6 +210,118 @@ enum verdict model_token(struct model *model, const struct token_ask *ask, uint6
     snprintf(token->buyer, sizeof token->buyer, "%s", buyer);
     sale->tokens_given++;
     return VERDICT_DONE;
+}
+
+static bool amount_is_right(const struct payment *payment, const struct order *order)
+{
+    if (order->amount == -1) return payment->amount == -1 || payment->amount == 0;
+    return payment->amount == order->amount;
+}
+
+/* Before anything is taken: DONE where something is to be. */
+static enum verdict payment_verdict(const struct payment *payment, const struct order *order, const char *ref)
+{
+    if (!amount_is_right(payment, order)) return VERDICT_AMOUNT_MISMATCH;
+    if (ref[0] != '\0' && slice_is(payment->ref, ref)) return VERDICT_REPEATED;
+    if (order->state == ORDER_PAID || order->state == ORDER_REFUND_DUE) return VERDICT_ALREADY_PAID;
+    return VERDICT_DONE;
+}
+
+static void ref_set(char *out, struct slice ref)
+{
+    snprintf(out, PAYMENT_REF_BYTES_MAX + 1, "%.*s", (int)ref.len, ref.data);
+}
+
+enum verdict model_pay(struct model *model, const struct payment *payment, enum decision_kind *kind,
+                       const struct order **out)
+{
+    if (payment->ref.len == 0) return VERDICT_BAD_INPUT;
+    struct order *order = (struct order *)model_order(model, payment->order_no);
+    *out = order;
+    if (order == NULL) return VERDICT_NO_SUCH_ORDER;
+    char *ref = model->refs[order - model->orders];
+    enum verdict verdict = payment_verdict(payment, order, ref);
+    if (verdict != VERDICT_DONE) return verdict;
+
+    struct sale *sale = model_sale(model, order->sale_id);
+    model_step(model, payment->now_ms);
+    ref_set(ref, payment->ref);
+    if (order->state == ORDER_HELD) {
+        *kind = DECISION_PAID;
+        sale->counts.held -= order->units;
+    } else if (order->state == ORDER_EXPIRED && sale->terms.late_payment == LATE_PAYMENT_RETAKE &&
+               !is_over(sale, model->floor_ms) && sale->counts.available >= order->units &&
+               model_grabs(model, sale->id, order->buyer) < sale->terms.grabs_per_buyer_max) {
+        *kind = DECISION_RETAKEN;
+        sale->counts.available -= order->units;
+    } else {
+        *kind = DECISION_REFUND_DUE;
+        order->state = ORDER_REFUND_DUE;
+        return VERDICT_DONE;
+    }
+    order->state = ORDER_PAID;
+    sale->counts.sold += order->units;
+    return VERDICT_DONE;
+}
+
+enum verdict model_pay_past(struct model *model, const struct payment *payment, const struct order **out)
+{
+    struct order *order = NULL;
+    char *ref = NULL;
+    for (uint32_t i = 0; i < model->past_count; i++) {
+        if (model->past[i].no != payment->order_no) continue;
+        order = &model->past[i];
+        ref = model->past_refs[i];
+    }
+    *out = order;
+    assert(order != NULL);
+    if (payment->ref.len == 0) return VERDICT_BAD_INPUT;
+    enum verdict verdict = payment_verdict(payment, order, ref);
+    if (verdict != VERDICT_DONE) return verdict;
+    model_step(model, payment->now_ms);
+    order->state = ORDER_REFUND_DUE;
+    ref_set(ref, payment->ref);
+    return VERDICT_DONE;
+}
+
+static void model_return(struct model *model, struct order *order, enum order_state state)
+{
+    struct sale *sale = model_sale(model, order->sale_id);
+    sale->counts.held -= order->units;
+    sale->counts.available += order->units;
+    order->state = state;
+}
+
+enum verdict model_cancel(struct model *model, const struct cancel *cancel, const struct order **out)
+{
+    struct order *order = (struct order *)model_order(model, cancel->order_no);
+    *out = order;
+    if (cancel->reason.len > 200 || (cancel->by != CANCELLER_BUYER && cancel->reason.len == 0)) return VERDICT_BAD_INPUT;
+    if (order == NULL) return VERDICT_NO_SUCH_ORDER;
+    if (cancel->by == CANCELLER_BUYER && !slice_is(cancel->name, order->buyer)) return VERDICT_NO_SUCH_ORDER;
+    if (cancel->by == CANCELLER_SELLER && !slice_is(cancel->name, model_sale(model, order->sale_id)->seller))
+        return VERDICT_NO_SUCH_ORDER;
+    if (order->state != ORDER_HELD) return VERDICT_NOT_HELD;
+    model_step(model, cancel->now_ms);
+    model_return(model, order, ORDER_CANCELLED);
+    return VERDICT_DONE;
+}
+
+bool model_expire(struct model *model, uint64_t no, uint64_t now_ms)
+{
+    struct order *order = (struct order *)model_order(model, no);
+    if (order == NULL || order->state != ORDER_HELD || order->pay_by_ms > model_time(model, now_ms)) return false;
+    model_step(model, now_ms);
+    model_return(model, order, ORDER_EXPIRED);
+    return true;
+}
+
+uint64_t model_due_ms(const struct model *model)
+{
+    uint64_t due_ms = UINT64_MAX;
+    for (uint32_t i = 0; i < model->orders_count; i++)
+        if (model->orders[i].state == ORDER_HELD && model->orders[i].pay_by_ms < due_ms) due_ms = model->orders[i].pay_by_ms;
+    return due_ms;
 }
 
 static struct model_name *name_find(struct model *model, const char *seller, const char *name)
@@ -265,6 +392,7 @@ enum verdict model_change(struct model *model, const char *asker, uint64_t id, c
         if (terms->grabs_per_buyer_max != was->grabs_per_buyer_max) return VERDICT_SALE_OPEN;
         if (terms->opens_ms != was->opens_ms || terms->admission != was->admission) return VERDICT_SALE_OPEN;
         if (terms->tokens_max != was->tokens_max || terms->admit_max != was->admit_max) return VERDICT_SALE_OPEN;
+        if (terms->late_payment != was->late_payment || terms->event_id != was->event_id) return VERDICT_SALE_OPEN;
     }
     struct model_name *other = name_find(model, sale->seller, terms->name);
     if (other != NULL && other->sale_id != id) return VERDICT_NAME_TAKEN;
@@ -313,8 +441,13 @@ bool model_forget(struct model *model, uint64_t id, uint64_t now_ms)
     model->floor_ms = model_time(model, now_ms);
 
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < model->orders_count; i++)
-        if (model->orders[i].sale_id != id) model->orders[kept++] = model->orders[i];
+    for (uint32_t i = 0; i < model->orders_count; i++) {
+        bool stays = model->orders[i].sale_id != id;
+        if (!stays && model->past_count == MODEL_PAST_MAX) continue;
+        uint32_t to = stays ? kept++ : model->past_count++;
+        (stays ? model->orders : model->past)[to] = model->orders[i];
+        memmove((stays ? model->refs : model->past_refs)[to], model->refs[i], sizeof model->refs[i]);
+    }
     model->orders_count = kept;
     kept = 0;
     for (uint32_t i = 0; i < model->tokens_count; i++)

@@ -153,6 +153,8 @@ void assert_same_terms(const struct sale_terms *got, const struct sale_terms *wa
     assert_int_equal(got->line_size, want->line_size);
     assert_int_equal(got->line_timeout_ms, want->line_timeout_ms);
     assert_string_equal(got->line_name, want->line_name);
+    assert_int_equal(got->late_payment, want->late_payment);
+    assert_int_equal(got->event_id, want->event_id);
 }
 
 void assert_same_sale(const struct sale *got, const struct sale *want)

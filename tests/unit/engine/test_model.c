@@ -19,6 +19,7 @@ struct record {
     struct decision decision;
     struct sale_terms *terms;
     char buyer[BUYER_BYTES_MAX + 1], key[IDEMPOTENCY_KEY_BYTES_MAX + 1], seller[USERNAME_BYTES_MAX + 1];
+    char ref[PAYMENT_REF_BYTES_MAX + 1];
 };
 
 /* What a ledger holds at a point. */
@@ -26,6 +27,7 @@ struct snapshot {
     uint64_t seq, digest, sale_id_last, at_ms;
     struct sale sales[MODEL_SALES_MAX];
     struct order orders[ORDERS_MAX];
+    char refs[ORDERS_MAX][PAYMENT_REF_BYTES_MAX + 1];
     struct model_token tokens[ORDERS_MAX];
     struct model_name *names;
     uint32_t sales_count, orders_count, tokens_count, names_count;
@@ -40,6 +42,7 @@ struct world {
     struct record *records;
     uint32_t records_count;
     struct snapshot *start, *middle;
+    uint32_t kinds[DECISION_REFUND_DUE + 1]; /* how many decisions of each */
 };
 
 static const char *const sellers[] = { "sam", "sue", "a seller with a long name of 35 bytes" };
@@ -55,6 +58,7 @@ static void record(struct world *world, const struct decision *decision)
     const char *objection = engine_objection(world->engine, decision);
     if (objection != NULL) fail_msg("the engine objects to its own decision: %s", objection);
     engine_apply(world->engine, decision);
+    world->kinds[decision->kind]++;
 
     assert_true(world->records_count < OPERATIONS_PER_ROUND);
     struct record *copy = &world->records[world->records_count++];
@@ -81,6 +85,9 @@ static void record(struct world *world, const struct decision *decision)
     } else if (decision->kind == DECISION_TOKEN_GIVEN) {
         memcpy(copy->buyer, decision->token_given.buyer.data, decision->token_given.buyer.len);
         copy->decision.token_given.buyer = slice_of(copy->buyer);
+    } else if (decision->kind >= DECISION_PAID && decision->ended.ref.len > 0) {
+        memcpy(copy->ref, decision->ended.ref.data, decision->ended.ref.len);
+        copy->decision.ended.ref = slice_of(copy->ref);
     }
 }
 
@@ -114,7 +121,10 @@ static void any_terms(struct world *world, struct sale_terms *terms)
     terms->opens_ms = world->now_ms + dice_below(dice, 300);
     if (dice_below(dice, 2)) terms->opens_ms = world->now_ms - dice_below(dice, 300);
     if (dice_below(dice, 2)) terms->closes_ms = terms->opens_ms + dice_below(dice, 2000);
-    terms->pay_within_s = dice_below(dice, 3) ? 0 : 1 + dice_below(dice, 100);
+    terms->pay_within_s = dice_below(dice, 3) ? 1 + dice_below(dice, 4) * dice_below(dice, 20) : 0;
+    if (dice_below(dice, 100) == 0) terms->pay_within_s = PAY_WITHIN_S_MAX;
+    terms->late_payment = (enum late_payment)dice_below(dice, 2);
+    terms->event_id = dice_below(dice, 3);
     static const enum admission admissions[] = { ADMISSION_OPEN,  ADMISSION_OPEN,  ADMISSION_LOGIN, ADMISSION_LOGIN,
                                                  ADMISSION_LOGIN, ADMISSION_TOKEN, ADMISSION_TOKEN, ADMISSION_LINE };
     terms->admission = admissions[dice_below(dice, 8)];
@@ -148,7 +158,7 @@ static void do_change(struct world *world)
     struct sale_terms terms = { 0 }, other = { 0 };
     any_terms(world, &other);
     if (sale != NULL) terms = sale->terms;
-    switch (dice_below(&world->dice, 6)) {
+    switch (dice_below(&world->dice, 7)) {
     case 0:
         memcpy(terms.name, other.name, sizeof terms.name);
         break;
@@ -163,6 +173,10 @@ static void do_change(struct world *world)
         break;
     case 4:
         terms.grabs_per_buyer_max = other.grabs_per_buyer_max;
+        break;
+    case 5:
+        terms.late_payment = other.late_payment;
+        terms.event_id = other.event_id;
         break;
     default:
         terms = other;
@@ -221,6 +235,17 @@ static uint64_t any_nonce(struct world *world, const struct grab *grab)
     return 0;
 }
 
+/* Already won: by an order of theirs that counts, whichever. */
+static void assert_counting(struct world *world, const struct order *got, const struct order *newest)
+{
+    const struct order *there = model_order(world->model, got->no);
+    assert_non_null(there);
+    assert_same_order(got, there);
+    assert_int_equal(got->sale_id, newest->sale_id);
+    assert_string_equal(got->buyer, newest->buyer);
+    assert_true(got->state == ORDER_HELD || got->state == ORDER_PAID);
+}
+
 static void do_token(struct world *world)
 {
     struct token_ask ask = {
@@ -239,7 +264,7 @@ static void do_token(struct world *world)
     assert_same_verdict(got, want, "token", world->records_count);
     assert_int_equal(answer.verdict, got);
     if (early != VERDICT_DONE && want != VERDICT_CLOSED) assert_int_equal(want, early);
-    if (got == VERDICT_ALREADY_WON) assert_same_order(&answer.order, want_order);
+    if (got == VERDICT_ALREADY_WON) assert_counting(world, &answer.order, want_order);
     if (got == VERDICT_DONE || got == VERDICT_REPEATED) assert_int_equal(answer.nonce, nonce);
     if (got == VERDICT_DONE) record(world, &decision);
     compare_sale(world, ask.sale_id);
@@ -272,8 +297,8 @@ static void do_grab(struct world *world)
     /* A thread that read the clock too early may be told of the sale as it was then. */
     if (early != VERDICT_DONE && want != VERDICT_CLOSED) assert_int_equal(want, early);
 
-    if (got == VERDICT_WON || got == VERDICT_REPEATED || got == VERDICT_ALREADY_WON)
-        assert_same_order(&answer.order, want_order);
+    if (got == VERDICT_WON || got == VERDICT_REPEATED) assert_same_order(&answer.order, want_order);
+    if (got == VERDICT_ALREADY_WON) assert_counting(world, &answer.order, want_order);
     if (got == VERDICT_WON) {
         record(world, &decision);
         struct order order;
@@ -283,6 +308,112 @@ static void do_grab(struct world *world)
     }
     if (sale != NULL && got != VERDICT_BAD_INPUT) assert_int_equal(answer.available, sale->counts.available);
     compare_sale(world, grab.sale_id);
+}
+
+static uint64_t any_order(struct world *world)
+{
+    const struct model *model = world->model;
+    if (model->orders_count == 0 || dice_below(&world->dice, 50) == 0) return model->seq - dice_below(&world->dice, 10);
+    return model->orders[dice_below(&world->dice, model->orders_count)].no;
+}
+
+static struct payment any_payment(struct world *world, const struct order *order)
+{
+    static const char *const refs[] = { "p1", "p2", "a payment of a provider with names of more than 32" };
+    struct payment payment = { .order_no = order == NULL ? any_order(world) : order->no, .now_ms = world->now_ms };
+    if (order == NULL) order = model_order(world->model, payment.order_no);
+    payment.ref = slice_of(dice_below(&world->dice, 50) ? PICK(world, refs) : "");
+    payment.amount = order != NULL && dice_below(&world->dice, 8) ? order->amount : (int64_t)dice_below(&world->dice, 4) - 1;
+    return payment;
+}
+
+static void do_pay(struct world *world)
+{
+    struct payment payment = any_payment(world, NULL);
+    struct decision decision;
+    struct order order;
+    const struct order *want_order = NULL;
+    enum decision_kind kind = 0;
+    enum verdict got = engine_decide_payment(world->engine, &payment, &decision, &order);
+    enum verdict want = model_pay(world->model, &payment, &kind, &want_order);
+    assert_same_verdict(got, want, "pay", world->records_count);
+    if (got == VERDICT_BAD_INPUT || got == VERDICT_NO_SUCH_ORDER) return;
+    assert_same_order(&order, want_order);
+    if (got == VERDICT_DONE) {
+        assert_int_equal(decision.kind, kind);
+        record(world, &decision);
+        assert_true(engine_order(world->engine, order.no, &order));
+        assert_same_order(&order, want_order);
+    }
+    compare_sale(world, order.sale_id);
+}
+
+/* The ledger is always a little behind: now and then it does not know yet of a refund that was decided. */
+static void do_pay_past(struct world *world)
+{
+    struct model *model = world->model;
+    if (model->past_count == 0) return;
+    uint32_t which = dice_below(&world->dice, model->past_count);
+    struct order order = model->past[which];
+    struct payment payment = any_payment(world, &order);
+    char ref[PAYMENT_REF_BYTES_MAX + 1];
+    memcpy(ref, model->past_refs[which], sizeof ref);
+    if (order.state == ORDER_REFUND_DUE && dice_below(&world->dice, 2)) {
+        order.state = ORDER_EXPIRED;
+        ref[0] = '\0';
+    }
+    struct decision decision;
+    const struct order *want_order;
+    enum verdict got = engine_decide_past_payment(world->engine, &payment, slice_of(ref), &decision, &order);
+    enum verdict want = model_pay_past(model, &payment, &want_order);
+    assert_same_verdict(got, want, "pay past", world->records_count);
+    if (got == VERDICT_REPEATED || got == VERDICT_ALREADY_PAID || got == VERDICT_DONE) assert_same_order(&order, want_order);
+    if (got != VERDICT_DONE) return;
+    assert_int_equal(decision.kind, DECISION_REFUND_DUE);
+    record(world, &decision);
+}
+
+static void do_cancel(struct world *world)
+{
+    static const char *const reasons[] = { "", "out of stock", "not what I wanted" };
+    static const enum canceller cancellers[] = { CANCELLER_BUYER, CANCELLER_BUYER, CANCELLER_SELLER, CANCELLER_ADMIN };
+    struct cancel cancel = { .order_no = any_order(world),
+                             .by = PICK(world, cancellers),
+                             .reason = slice_of(PICK(world, reasons)) };
+    cancel.now_ms = world->now_ms;
+    const struct order *there = model_order(world->model, cancel.order_no);
+    cancel.name = slice_of(cancel.by == CANCELLER_BUYER ? PICK(world, buyers) : PICK(world, sellers));
+    if (there != NULL && cancel.by == CANCELLER_BUYER && dice_below(&world->dice, 5)) cancel.name = slice_of(there->buyer);
+
+    struct decision decision;
+    struct order order;
+    enum verdict got = engine_decide_cancel(world->engine, &cancel, &decision, &order);
+    enum verdict want = model_cancel(world->model, &cancel, &there);
+    assert_same_verdict(got, want, "cancel", world->records_count);
+    if (got == VERDICT_NOT_HELD || got == VERDICT_DONE) assert_same_order(&order, there);
+    if (got == VERDICT_DONE) record(world, &decision);
+    if (there != NULL) compare_sale(world, there->sale_id);
+}
+
+/* Nothing expires before its time, and nothing that is not held; the first first, but for the length of a tick. A clock that
+ * has leapt beyond what ticks can tell apart leaves no order among those long due. */
+static void do_expire(struct world *world, uint32_t count)
+{
+    enum { TICK_MS = 16 };
+    struct decision decision;
+    while (count-- > 0 && engine_decide_expiry(world->engine, world->now_ms, &decision)) {
+        assert_int_equal(decision.kind, DECISION_EXPIRED);
+        uint64_t due_ms = model_due_ms(world->model);
+        const struct order *order = model_order(world->model, decision.ended.order_no);
+        assert_non_null(order);
+        if (world->now_ms - due_ms < 1000000) assert_true(order->pay_by_ms < due_ms + TICK_MS);
+        assert_true(model_expire(world->model, order->no, world->now_ms));
+        record(world, &decision);
+        compare_sale(world, decision.sale_id);
+    }
+    if (count == UINT32_MAX) return;
+    uint64_t at_ms = engine_time(world->engine) > world->now_ms ? engine_time(world->engine) : world->now_ms;
+    assert_true(model_due_ms(world->model) > at_ms - TICK_MS);
 }
 
 static void do_forget(struct world *world)
@@ -367,6 +498,8 @@ static struct snapshot *snapshot_take(const struct world *world)
         const struct model_token *token = &world->model->tokens[i];
         if (!token->spent) snapshot->tokens[snapshot->tokens_count++] = *token;
     }
+    for (uint32_t i = 0; i < snapshot->orders_count; i++)
+        memcpy(snapshot->refs[i], model_ref(world->model, snapshot->orders[i].no), sizeof snapshot->refs[i]);
     snapshot->names_count = world->model->names_count;
     snapshot->names = calloc(snapshot->names_count + 1, sizeof *snapshot->names);
     assert_non_null(snapshot->names);
@@ -390,8 +523,10 @@ static struct engine *rebuild(struct world *world, const struct snapshot *from)
     }
     /* In another order than they were won in: a ledger may give them as it likes. */
     uint32_t first = from->orders_count == 0 ? 0 : dice_below(&world->dice, from->orders_count);
-    for (uint32_t i = 0; i < from->orders_count; i++)
-        assert_int_equal(engine_load_order(engine, &from->orders[(first + i) % from->orders_count], SLICE("")), FAULT_NONE);
+    for (uint32_t i = 0; i < from->orders_count; i++) {
+        uint32_t turn = (first + i) % from->orders_count;
+        assert_int_equal(engine_load_order(engine, &from->orders[turn], slice_of(from->refs[turn])), FAULT_NONE);
+    }
     for (uint32_t i = 0; i < from->tokens_count; i++) {
         const struct model_token *token = &from->tokens[i];
         assert_int_equal(engine_load_token(engine, token->sale_id, slice_of(token->buyer), token->nonce), FAULT_NONE);
@@ -404,6 +539,19 @@ static struct engine *rebuild(struct world *world, const struct snapshot *from)
         engine_apply(engine, &world->records[i].decision);
     }
     return engine;
+}
+
+/* Every hold comes to its end, once: the deadlines were rebuilt, and no more than those. */
+static void expire_rebuilt(struct engine *engine, const struct model *model, uint64_t now_ms)
+{
+    uint32_t held = 0;
+    struct decision decision;
+    uint64_t end_ms = now_ms + PAY_WITHIN_S_MAX * UINT64_C(1000);
+    for (; engine_decide_expiry(engine, end_ms, &decision); held++) {
+        assert_null(engine_objection(engine, &decision));
+        engine_apply(engine, &decision);
+    }
+    assert_int_equal(held, model_held(model));
 }
 
 /* Letting go is no decision, so the rebuilt one may know more sales; of those still in memory it knows all. */
@@ -429,6 +577,10 @@ static void compare_rebuilt(struct world *world, const struct snapshot *from)
         assert_true(engine_order(engine, model->orders[i].no, &order));
         assert_same_order(&order, &model->orders[i]);
     }
+    for (uint32_t i = 0; i < model->past_count; i++) {
+        struct order order;
+        if (engine_order(engine, model->past[i].no, &order)) assert_same_order(&order, &model->past[i]);
+    }
     for (uint32_t i = 0; i < model->tokens_count; i++) {
         const struct model_token *token = &model->tokens[i];
         struct sale sale;
@@ -439,12 +591,14 @@ static void compare_rebuilt(struct world *world, const struct snapshot *from)
     for (uint32_t i = 0; i < model->names_count; i++)
         assert_int_equal(engine_sale_by_name(engine, slice_of(model->names[i].seller), slice_of(model->names[i].name)),
                          model->names[i].sale_id);
+    expire_rebuilt(engine, model, world->now_ms);
     engine_close(engine);
 }
 
 static void operate(struct world *world)
 {
     world->now_ms += dice_below(&world->dice, 3);
+    if (dice_below(&world->dice, 5000) == 0) world->now_ms += dice_below(&world->dice, 800) * UINT64_C(86400000);
     uint32_t what = dice_below(&world->dice, 100);
     if (what < 3)
         do_create(world);
@@ -456,8 +610,16 @@ static void operate(struct world *world)
         do_switch(world);
     else if (what < 18)
         do_forget(world);
-    else if (what < 28)
+    else if (what < 26)
         do_token(world);
+    else if (what < 36)
+        do_pay(world);
+    else if (what < 39)
+        do_pay_past(world);
+    else if (what < 45)
+        do_cancel(world);
+    else if (what < 50)
+        do_expire(world, dice_below(&world->dice, 4) ? 1 + dice_below(&world->dice, 3) : 1000);
     else
         do_grab(world);
 }
@@ -502,6 +664,7 @@ static void engine_and_model_agree(void **state)
     assert_non_null(world.model);
     assert_non_null(world.records);
     for (int round = 0; round < ROUNDS; round++) play_round(&world);
+    for (int kind = DECISION_SALE_CREATED; kind <= DECISION_REFUND_DUE; kind++) assert_true(world.kinds[kind] > ROUNDS);
     free(world.records);
     free(world.model);
 }
