@@ -123,6 +123,33 @@ uint64_t stage_nonce(struct engine *engine, uint64_t sale_id, const char *buyer,
     return answer.nonce;
 }
 
+enum verdict stage_pay(struct engine *engine, const struct payment *payment, struct order *order)
+{
+    struct decision decision;
+    return stage_apply(engine, engine_decide_payment(engine, payment, &decision, order), &decision);
+}
+
+enum verdict stage_cancel(struct engine *engine, const struct cancel *cancel, struct order *order)
+{
+    struct decision decision;
+    return stage_apply(engine, engine_decide_cancel(engine, cancel, &decision, order), &decision);
+}
+
+uint64_t stage_expire(struct engine *engine, uint64_t now_ms)
+{
+    struct decision decision;
+    if (!engine_decide_expiry(engine, now_ms, &decision)) return 0;
+    stage_apply(engine, VERDICT_DONE, &decision);
+    return decision.ended.order_no;
+}
+
+struct order stage_order(const struct engine *engine, uint64_t no)
+{
+    struct order order;
+    assert_true(engine_order(engine, no, &order));
+    return order;
+}
+
 struct sale stage_look(const struct engine *engine, uint64_t sale_id)
 {
     struct sale sale;

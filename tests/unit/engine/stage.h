@@ -38,6 +38,12 @@ enum verdict stage_token(struct engine *engine, const struct token_ask *ask, str
 /* The nonce of a token that the buyer asks for and gets. */
 uint64_t stage_nonce(struct engine *engine, uint64_t sale_id, const char *buyer, uint64_t now_ms);
 
+enum verdict stage_pay(struct engine *engine, const struct payment *payment, struct order *order);
+enum verdict stage_cancel(struct engine *engine, const struct cancel *cancel, struct order *order);
+/* The number of the order that expires, or 0. */
+uint64_t stage_expire(struct engine *engine, uint64_t now_ms);
+struct order stage_order(const struct engine *engine, uint64_t no); /* fails where there is none */
+
 struct sale stage_look(const struct engine *engine, uint64_t sale_id); /* fails where there is none */
 
 void assert_same_verdict(enum verdict got, enum verdict want, const char *what, size_t row);

@@ -14,10 +14,14 @@ struct history {
     enum admission admission;
     uint32_t tokens_max, admit_max, line_rate_per_s, line_size, line_timeout_ms;
     const char *line_name;
+    enum late_payment late_payment;
+    uint64_t event_id;
 };
 
-static const struct history plain = { "sam", "ann", "k", 9, 1, 1, 2, 0, -1, "", ADMISSION_LOGIN, 0, 0, 1, 1, 1, "" };
-static const struct history named = { "sam", "ann", "k", 9, 1, 1, 2, 0, -1, "", ADMISSION_LOGIN, 0, 0, 0, 0, 0, "hall" };
+static const struct history plain = { "sam", "ann", "k", 9, 1, 1, 2, 0, -1, "", ADMISSION_LOGIN, 0, 0, 1, 1, 1, "", 0, 0 };
+static const struct history named = {
+    "sam", "ann", "k", 9, 1, 1, 2, 0, -1, "", ADMISSION_LOGIN, 0, 0, 0, 0, 0, "hall", 0, 0
+};
 
 static uint64_t digest_of(const struct history *history)
 {
@@ -32,6 +36,8 @@ static uint64_t digest_of(const struct history *history)
     terms.line_rate_per_s = history->line_rate_per_s;
     terms.line_size = history->line_size;
     terms.line_timeout_ms = history->line_timeout_ms;
+    terms.late_payment = history->late_payment;
+    terms.event_id = history->event_id;
     memcpy(terms.line_name, history->line_name, strlen(history->line_name));
     memcpy(terms.description, history->description, strlen(history->description));
     assert_int_equal(stage_create(engine, history->seller, &terms, history->stock, history->created_ms), VERDICT_DONE);
@@ -56,8 +62,8 @@ static void the_same_history_has_the_same_digest_under_any_hash_key(void **state
 static void every_part_of_a_history_is_in_the_digest(void **state)
 {
     (void)state;
-    struct history other[17];
-    for (size_t i = 0; i < 17; i++) other[i] = plain;
+    struct history other[19];
+    for (size_t i = 0; i < 19; i++) other[i] = plain;
     other[0].seller = "sue";
     other[1].buyer = "ana";
     other[2].key = "l";
@@ -75,7 +81,9 @@ static void every_part_of_a_history_is_in_the_digest(void **state)
     other[14].line_rate_per_s = 2;
     other[15].line_size = 2;
     other[16].line_timeout_ms = 2;
-    for (size_t i = 0; i < 17; i++)
+    other[17].late_payment = LATE_PAYMENT_REFUND;
+    other[18].event_id = 1;
+    for (size_t i = 0; i < 19; i++)
         if (digest_of(&other[i]) == digest_of(&plain)) fail_msg("change %zu makes no difference", i);
 
     struct history ab_c = plain, a_bc = plain;
@@ -125,6 +133,52 @@ static void who_has_a_token_and_whose_is_spent_is_in_the_digest(void **state)
     assert_int_not_equal(digest_of_tokens("ann", "bob", "ann"), digest_of_tokens("ann", "bob", "nobody"));
 }
 
+/* Bob's end, by what is in it. */
+static uint64_t digest_of_end(const struct decision *end, const char *buyer)
+{
+    struct engine *engine = stage_open(10);
+    struct sale_terms terms = stage_terms();
+    terms.pay_within_s = 1;
+    uint64_t id = stage_sale(engine, &terms, 9);
+    assert_int_equal(stage_buy(engine, id, buyer, 1000), VERDICT_WON);
+    assert_int_equal(stage_buy(engine, id, "cat", 1000), VERDICT_WON);
+    struct decision decision = *end;
+    decision.seq = engine_seq(engine) + 1;
+    decision.sale_id = id;
+    decision.ended.order_no += decision.seq - 2;
+    decision.ended.units = 1;
+    const char *objection = engine_objection(engine, &decision);
+    if (objection != NULL) fail_msg("%s", objection);
+    engine_apply(engine, &decision);
+    uint64_t digest = engine_digest(engine);
+    engine_close(engine);
+    return digest;
+}
+
+static void every_part_of_an_end_is_in_the_digest(void **state)
+{
+    (void)state;
+    const struct decision ends[] = {
+        { .kind = DECISION_PAID, .at_ms = 2000, .ended = { .ref = SLICE("p1") } },
+        { .kind = DECISION_PAID, .at_ms = 2000, .ended = { .ref = SLICE("p2") } },
+        { .kind = DECISION_PAID, .at_ms = 2001, .ended = { .ref = SLICE("p1") } },
+        { .kind = DECISION_PAID, .at_ms = 2000, .ended = { .ref = SLICE("p1"), .order_no = 1 } },
+        { .kind = DECISION_EXPIRED, .at_ms = 2000 },
+        { .kind = DECISION_EXPIRED, .at_ms = 2000, .ended = { .order_no = 1 } },
+        { .kind = DECISION_CANCELLED, .at_ms = 2000, .ended = { .by = CANCELLER_BUYER } },
+        { .kind = DECISION_CANCELLED, .at_ms = 2000, .ended = { .by = CANCELLER_BUYER, .reason = SLICE("p1") } },
+        { .kind = DECISION_CANCELLED, .at_ms = 2000, .ended = { .by = CANCELLER_SELLER, .reason = SLICE("p1") } },
+        { .kind = DECISION_CANCELLED, .at_ms = 2000, .ended = { .by = CANCELLER_ADMIN, .reason = SLICE("p1") } },
+        { .kind = DECISION_CANCELLED, .at_ms = 2000, .ended = { .by = CANCELLER_BUYER, .order_no = 1 } },
+    };
+    enum { ENDS = sizeof ends / sizeof ends[0] };
+    for (size_t a = 0; a < ENDS; a++) {
+        assert_int_equal(digest_of_end(&ends[a], "bob"), digest_of_end(&ends[a], "bob"));
+        for (size_t b = 0; b < a; b++)
+            if (digest_of_end(&ends[a], "bob") == digest_of_end(&ends[b], "bob")) fail_msg("%zu and %zu are the same", a, b);
+    }
+}
+
 static void every_decision_moves_the_digest(void **state)
 {
     (void)state;
@@ -156,6 +210,7 @@ int main(void)
         cmocka_unit_test(every_part_of_a_history_is_in_the_digest),
         cmocka_unit_test(who_has_a_token_and_whose_is_spent_is_in_the_digest),
         cmocka_unit_test(the_digest_never_changes),
+        cmocka_unit_test(every_part_of_an_end_is_in_the_digest),
         cmocka_unit_test(every_decision_moves_the_digest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

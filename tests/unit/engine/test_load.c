@@ -144,7 +144,8 @@ static void orders_that_cannot_be_are_damage(void **state)
     ORDER_DAMAGED(o.units = UINT32_MAX);
     ORDER_DAMAGED(o.amount = 99);
     ORDER_DAMAGED(o.amount = -1);
-    ORDER_DAMAGED(o.state = (enum order_state)2);
+    ORDER_DAMAGED(o.state = (enum order_state)(ORDER_STATE_LAST + 1));
+    ORDER_DAMAGED(o.state = ORDER_CANCELLED); /* it was paid at once */
     ORDER_DAMAGED(o.state = ORDER_HELD);
     ORDER_DAMAGED(o.won_ms = UINT64_MAX);
     ORDER_DAMAGED(o.pay_by_ms = 50);
@@ -159,7 +160,81 @@ static void orders_that_cannot_be_are_damage(void **state)
     order = filed_order(22, "ann", "");
     assert_int_equal(engine_load_order(engine, &order, SLICE("")), FAULT_NONE);
     ORDER_DAMAGED(o = filed_order(23, "ann", "")); /* P2: two each */
+    order = filed_order(24, "ann", "");
+    order.state = ORDER_EXPIRED; /* which is not one of them */
+    order.pay_by_ms = 1050;
+    assert_int_equal(engine_load_order(engine, &order, SLICE("")), FAULT_NONE);
     engine_close(engine);
+}
+
+static void a_payment_is_there_where_the_state_says_so(void **state)
+{
+    (void)state;
+    char text[65];
+    memset(text, 'p', sizeof text);
+    const struct slice refs[] = { SLICE(""), SLICE("p1"), { text, 64 }, { text, 65 }, { "a\0b", 3 } };
+    static const struct {
+        enum order_state state;
+        bool held_once, good[5];
+    } script[] = {
+        { ORDER_HELD, true, { true, false, false, false, false } },
+        { ORDER_PAID, true, { false, true, true, false, false } },
+        { ORDER_PAID, false, { true, false, false, false, false } },
+        { ORDER_CANCELLED, true, { true, false, false, false, false } },
+        { ORDER_EXPIRED, true, { true, false, false, false, false } },
+        { ORDER_REFUND_DUE, true, { false, true, true, false, false } },
+        { ORDER_REFUND_DUE, false, { false, false, false, false, false } },
+    };
+    for (size_t i = 0; i < sizeof script / sizeof script[0]; i++) {
+        for (size_t j = 0; j < 5; j++) {
+            struct engine *engine = loaded();
+            struct order order = filed_order(20, "ann", "");
+            order.state = script[i].state;
+            order.pay_by_ms = script[i].held_once ? 1050 : 0;
+            enum fault want = script[i].good[j] ? FAULT_NONE : FAULT_DAMAGE;
+            if (engine_load_order(engine, &order, refs[j]) != want) fail_msg("state %zu, ref %zu", i, j);
+            engine_close(engine);
+        }
+    }
+}
+
+/* A payment told again after a restart is known by its ref; what is held expires at its time; who has ended may win. */
+static void orders_of_every_state_go_on_after_a_load(void **state)
+{
+    (void)state;
+    static const struct {
+        enum order_state state;
+        const char *ref;
+        enum verdict same, other, grab;
+    } script[] = {
+        { ORDER_HELD, "", VERDICT_DONE, VERDICT_DONE, VERDICT_ALREADY_WON },
+        { ORDER_PAID, "p1", VERDICT_REPEATED, VERDICT_ALREADY_PAID, VERDICT_ALREADY_WON },
+        { ORDER_CANCELLED, "", VERDICT_DONE, VERDICT_DONE, VERDICT_WON },
+        { ORDER_EXPIRED, "", VERDICT_DONE, VERDICT_DONE, VERDICT_WON },
+        { ORDER_REFUND_DUE, "p1", VERDICT_REPEATED, VERDICT_ALREADY_PAID, VERDICT_WON },
+    };
+    for (size_t i = 0; i < sizeof script / sizeof script[0]; i++) {
+        struct engine *engine = stage_open(10);
+        struct sale sale = filed_sale();
+        sale.terms.grabs_per_buyer_max = 1;
+        assert_int_equal(engine_load_sale(engine, &sale), FAULT_NONE);
+        struct order order = filed_order(20, "ann", "");
+        order.state = script[i].state;
+        order.pay_by_ms = 1050;
+        assert_int_equal(engine_load_order(engine, &order, slice_of(script[i].ref)), FAULT_NONE);
+        engine_load_point(engine, 30, 12345, 9, 500);
+
+        struct decision decision;
+        struct order left;
+        struct payment payment = { .order_no = 20, .ref = SLICE("p1"), .amount = 100, .now_ms = 600 };
+        assert_same_verdict(engine_decide_payment(engine, &payment, &decision, &left), script[i].same, "same", i);
+        payment.ref = SLICE("p2");
+        assert_same_verdict(engine_decide_payment(engine, &payment, &decision, &left), script[i].other, "other", i);
+        assert_same_verdict(stage_buy(engine, 7, "ann", 600), script[i].grab, "grab", i);
+        assert_int_equal(stage_expire(engine, 1049), 0);
+        assert_int_equal(stage_expire(engine, 1050), script[i].state == ORDER_HELD ? 20 : 0);
+        engine_close(engine);
+    }
 }
 
 static void names_that_cannot_be_are_damage(void **state)
@@ -196,6 +271,8 @@ int main(void)
         cmocka_unit_test(an_id_above_the_point_still_counts),
         cmocka_unit_test(sales_that_cannot_be_are_damage),
         cmocka_unit_test(orders_that_cannot_be_are_damage),
+        cmocka_unit_test(a_payment_is_there_where_the_state_says_so),
+        cmocka_unit_test(orders_of_every_state_go_on_after_a_load),
         cmocka_unit_test(names_that_cannot_be_are_damage),
         cmocka_unit_test(more_orders_than_fit_are_a_want_of_space),
     };

@@ -330,9 +330,42 @@ static void some_terms(uint64_t *dice, struct sale_terms *terms)
     case 8:
         terms->admission = (enum admission)some_number(dice);
         break;
+    case 9:
+        terms->late_payment = (enum late_payment)some_number(dice);
+        break;
     default:
         break;
     }
+}
+
+struct some_order {
+    uint32_t left;
+    struct order order;
+};
+
+static bool order_counted(void *arg, const struct order *order)
+{
+    struct some_order *some = arg;
+    some->order = *order;
+    return some->left-- > 0;
+}
+
+static void some_end(uint64_t *dice, const struct engine *engine, struct decision *d, char texts[2][80])
+{
+    struct some_order some = { .left = dice_below(dice, 100) };
+    engine_each_order(engine, order_counted, &some);
+    d->sale_id = some.order.sale_id;
+    d->ended.order_no = some.order.no;
+    d->ended.units = some.order.units;
+    d->at_ms += dice_below(dice, 2) * 1000;
+    if (d->kind == DECISION_CANCELLED) {
+        d->ended.reason = some_text(dice, texts[0]);
+        d->ended.by = (enum canceller)dice_below(dice, 5);
+    } else if (d->kind != DECISION_EXPIRED) {
+        d->ended.ref = some_text(dice, texts[0]);
+    }
+    if (dice_below(dice, 20) == 0) d->ended.order_no = some_number(dice);
+    if (dice_below(dice, 20) == 0) d->ended.units = (uint32_t)some_number(dice);
 }
 
 /* Half of what it makes is nearly right, so that some is applied and the rest meets every state. */
@@ -340,8 +373,8 @@ static void some_decision(uint64_t *dice, const struct engine *engine, struct de
                           char texts[2][80])
 {
     *d = (struct decision){ .seq = engine_seq(engine) + 1, .at_ms = engine_time(engine) + dice_below(dice, 3) };
-    d->kind = (enum decision_kind)(1 + dice_below(dice, 8));
-    if (dice_below(dice, 3) > 0) d->kind = DECISION_WON;
+    d->kind = (enum decision_kind)(1 + dice_below(dice, DECISION_REFUND_DUE));
+    if (dice_below(dice, 2) > 0) d->kind = DECISION_WON;
     struct sale there;
     for (int tries = 0; tries < 100 && !engine_sale(engine, d->sale_id, &there); tries++)
         d->sale_id = 1 + dice_below(dice, 30);
@@ -374,6 +407,13 @@ static void some_decision(uint64_t *dice, const struct engine *engine, struct de
     case DECISION_TOKEN_GIVEN:
         d->token_given.buyer = some_text(dice, texts[0]);
         break;
+    case DECISION_PAID:
+    case DECISION_CANCELLED:
+    case DECISION_EXPIRED:
+    case DECISION_RETAKEN:
+    case DECISION_REFUND_DUE:
+        some_end(dice, engine, d, texts);
+        break;
     default:
         break;
     }
@@ -388,7 +428,8 @@ static void some_decision(uint64_t *dice, const struct engine *engine, struct de
         d->sale_id = some_number(dice);
         break;
     case 3:
-        d->kind = d->kind == DECISION_WON ? (enum decision_kind)(9 + some_number(dice) % 100) : d->kind;
+        d->kind = d->kind == DECISION_WON ? (enum decision_kind)(DECISION_REFUND_DUE + 1 + some_number(dice) % 100)
+                                          : d->kind;
         break;
     case 4:
         if (d->kind == DECISION_WON) d->won.units = (uint32_t)some_number(dice);
@@ -418,7 +459,7 @@ static void whatever_passes_is_applied(void **state)
 {
     (void)state;
     uint64_t dice = stage_seed("whatever_passes_is_applied");
-    uint32_t applied = 0, refused = 0;
+    uint32_t applied = 0, refused = 0, ends[DECISION_REFUND_DUE + 1] = { 0 };
     for (int round = 0; round < 400; round++) {
         struct engine *engine = stage_open(100);
         for (int i = 0; i < 500; i++) {
@@ -428,6 +469,7 @@ static void whatever_passes_is_applied(void **state)
             some_decision(&dice, engine, &decision, &terms, texts);
             bool fits = engine_objection(engine, &decision) == NULL;
             if (fits) engine_apply(engine, &decision);
+            if (fits) ends[decision.kind]++;
             *(fits ? &applied : &refused) += 1;
         }
         engine_each_sale(engine, sale_adds_up, NULL);
@@ -436,6 +478,7 @@ static void whatever_passes_is_applied(void **state)
     fprintf(stderr, "%u applied, %u refused\n", applied, refused);
     assert_true(applied > 2000);
     assert_true(refused > 2000);
+    for (int kind = DECISION_PAID; kind <= DECISION_REFUND_DUE; kind++) assert_true(ends[kind] > 10);
 }
 
 int main(void)

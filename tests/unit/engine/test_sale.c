@@ -40,6 +40,11 @@ static void words_are_those_of_the_api(void **state)
     assert_string_equal(admission_word(ADMISSION_LOGIN), "login");
     assert_string_equal(order_state_word(ORDER_HELD), "held");
     assert_string_equal(order_state_word(ORDER_PAID), "paid");
+    assert_string_equal(order_state_word(ORDER_CANCELLED), "cancelled");
+    assert_string_equal(order_state_word(ORDER_EXPIRED), "expired");
+    assert_string_equal(order_state_word(ORDER_REFUND_DUE), "refund_due");
+    assert_string_equal(late_payment_word(LATE_PAYMENT_RETAKE), "retake");
+    assert_string_equal(late_payment_word(LATE_PAYMENT_REFUND), "refund");
 }
 
 static void amount_is_price_times_units_or_none(void **state)

@@ -122,6 +122,14 @@ static void set_admission(struct sale_terms *terms)
 {
     terms->admission = ADMISSION_OPEN;
 }
+static void set_late_payment(struct sale_terms *terms)
+{
+    terms->late_payment = LATE_PAYMENT_REFUND;
+}
+static void set_event(struct sale_terms *terms)
+{
+    terms->event_id = 3;
+}
 static void set_nothing(struct sale_terms *terms)
 {
     (void)terms;
@@ -139,21 +147,12 @@ static void what_may_change_depends_on_whether_the_sale_has_opened(void **state)
         void (*set)(struct sale_terms *terms);
         enum verdict while_open;
     } rows[] = {
-        { set_name, VERDICT_DONE },
-        { set_description, VERDICT_DONE },
-        { set_currency, VERDICT_SALE_OPEN },
-        { set_price, VERDICT_SALE_OPEN },
-        { set_no_price, VERDICT_SALE_OPEN },
-        { set_units, VERDICT_SALE_OPEN },
-        { set_grabs, VERDICT_SALE_OPEN },
-        { set_opens, VERDICT_SALE_OPEN },
-        { set_closes_later, VERDICT_DONE },
-        { set_closes_never, VERDICT_DONE },
-        { set_closes_earlier, VERDICT_SALE_OPEN },
-        { set_pay_within, VERDICT_DONE },
-        { set_admission, VERDICT_SALE_OPEN },
-        { set_nothing, VERDICT_DONE },
-        { set_contradiction, VERDICT_BAD_INPUT },
+        { set_name, VERDICT_DONE },           { set_description, VERDICT_DONE },         { set_currency, VERDICT_SALE_OPEN },
+        { set_price, VERDICT_SALE_OPEN },     { set_no_price, VERDICT_SALE_OPEN },       { set_units, VERDICT_SALE_OPEN },
+        { set_grabs, VERDICT_SALE_OPEN },     { set_opens, VERDICT_SALE_OPEN },          { set_closes_later, VERDICT_DONE },
+        { set_closes_never, VERDICT_DONE },   { set_closes_earlier, VERDICT_SALE_OPEN }, { set_pay_within, VERDICT_DONE },
+        { set_admission, VERDICT_SALE_OPEN }, { set_late_payment, VERDICT_SALE_OPEN },   { set_event, VERDICT_SALE_OPEN },
+        { set_nothing, VERDICT_DONE },        { set_contradiction, VERDICT_BAD_INPUT },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct engine *engine = stage_open(10);

@@ -58,6 +58,10 @@ static void numbers_stay_within_their_bounds(void **state)
     ALLOWED(admit_max, ADMIT_MAX);
     REFUSED(admit_max, ADMIT_MAX + 1);
     REFUSED(admit_max, UINT32_MAX);
+    ALLOWED(late_payment, LATE_PAYMENT_REFUND);
+    REFUSED(late_payment, (enum late_payment)2);
+    REFUSED(late_payment, (enum late_payment)UINT32_MAX);
+    ALLOWED(event_id, UINT64_MAX);
 }
 
 static const char *line_of(enum admission admission, uint32_t rate_per_s, uint32_t size, uint32_t timeout_ms,
@@ -122,6 +126,8 @@ static void terms_are_equal_in_every_field_or_not_at_all(void **state)
     DIFFERS(t.line_size++);
     DIFFERS(t.line_timeout_ms++);
     DIFFERS(t.line_name[0] = 'z');
+    DIFFERS(t.late_payment = LATE_PAYMENT_REFUND);
+    DIFFERS(t.event_id++);
 }
 
 static void texts_end_within_their_arrays(void **state)

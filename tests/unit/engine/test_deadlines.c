@@ -1,0 +1,205 @@
+#include "engine/deadlines.h"
+#include "stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DAY_MS UINT64_C(86400000)
+
+static struct deadlines open_for(uint32_t count_max)
+{
+    struct deadlines deadlines;
+    assert_int_equal(deadlines_open(&deadlines, count_max), FAULT_NONE);
+    return deadlines;
+}
+
+/* Against a list searched from end to end: what comes first is of the earliest tick, and everything comes once. */
+static void what_is_due_first_comes_first(void **state)
+{
+    (void)state;
+    enum { MOST = 300 };
+    uint64_t dice = stage_seed("what_is_due_first_comes_first");
+    struct deadlines deadlines = open_for(MOST);
+    uint64_t due[MOST + 1] = { 0 }; /* by cell; 0: not there */
+    uint32_t count = 0;
+    for (int i = 0; i < 200000; i++) {
+        bool put = count == 0 || (count < MOST && dice_below(&dice, 2) == 0);
+        if (put) {
+            uint32_t cell = 1;
+            while (due[cell] != 0) cell++;
+            due[cell] = 1000 * DAY_MS + dice_below(&dice, 100000);
+            deadlines_put(&deadlines, due[cell], cell);
+            count++;
+        } else {
+            const struct deadline *first = deadlines_first(&deadlines);
+            assert_non_null(first);
+            uint32_t cell = first->cell;
+            assert_true(due[cell] != 0 && deadline_is_of(&deadlines, first, due[cell]));
+            for (uint32_t other = 1; other <= MOST; other++)
+                if (due[other] != 0) assert_true(due[cell] / DEADLINE_TICK_MS <= due[other] / DEADLINE_TICK_MS);
+            due[cell] = 0;
+            deadlines_drop_first(&deadlines);
+            count--;
+        }
+        assert_int_equal(deadlines_are_full(&deadlines), count == MOST);
+    }
+    while (count-- > 0) deadlines_drop_first(&deadlines);
+    assert_null(deadlines_first(&deadlines));
+    deadlines_close(&deadlines);
+}
+
+/* A century of holds, each put in a year before its time or later, some never looked at for years: ticks are 32 bits. */
+static void order_survives_every_lap_of_the_ticks(void **state)
+{
+    (void)state;
+    struct deadlines deadlines = open_for(1000);
+    uint64_t dice = stage_seed("order_survives_every_lap_of_the_ticks");
+    uint64_t now_ms = 0, dropped = 0;
+    uint64_t due[1001] = { 0 };
+    uint32_t cells[1000], free_count = 1000, moves = 0;
+    for (uint32_t i = 0; i < 1000; i++) cells[i] = i + 1;
+    for (uint64_t base = 0; now_ms < 100 * 365 * DAY_MS; now_ms += DAY_MS) {
+        for (uint32_t n = dice_below(&dice, 4); n > 0 && free_count > 0; n--) {
+            uint32_t cell = cells[--free_count];
+            due[cell] = now_ms + 1000 + dice_below(&dice, PAY_WITHIN_S_MAX) * UINT64_C(1000);
+            deadlines_put(&deadlines, due[cell], cell);
+        }
+        moves += deadlines.base != base;
+        base = deadlines.base;
+        if (dice_below(&dice, 200) != 0 && free_count > 50) continue;
+        /* All that is due, in order: but for what is due since longer than ticks can tell. */
+        uint64_t last_ms = 0;
+        for (const struct deadline *first; (first = deadlines_first(&deadlines)) != NULL; dropped++) {
+            uint32_t cell = first->cell;
+            assert_true(due[cell] != 0 && deadline_is_of(&deadlines, first, due[cell]));
+            if (due[cell] > now_ms) break;
+            if (now_ms - due[cell] < 30 * DAY_MS) {
+                assert_true(due[cell] + DEADLINE_TICK_MS > last_ms);
+                last_ms = due[cell];
+            }
+            due[cell] = 0;
+            cells[free_count++] = cell;
+            deadlines_drop_first(&deadlines);
+        }
+        for (uint32_t cell = 1; cell <= 1000; cell++) assert_true(due[cell] == 0 || due[cell] + DEADLINE_TICK_MS > now_ms);
+    }
+    assert_true(dropped > 10000 && moves > 20);
+    deadlines_close(&deadlines);
+}
+
+/* A server that was off for years, or a clock that leapt: what is long due goes before what is not. */
+static void what_is_long_due_goes_before_the_rest(void **state)
+{
+    (void)state;
+    struct deadlines deadlines = open_for(10);
+    deadlines_put(&deadlines, 100 * DAY_MS, 1);
+    deadlines_put(&deadlines, 99 * DAY_MS, 2);
+    deadlines_put(&deadlines, 3000 * DAY_MS, 3);
+    deadlines_put(&deadlines, 2999 * DAY_MS, 4);
+    uint32_t seen = 0;
+    static const uint64_t due[] = { 0, 100 * DAY_MS, 99 * DAY_MS, 3000 * DAY_MS, 2999 * DAY_MS };
+    for (int i = 0; i < 2; i++, deadlines_drop_first(&deadlines)) {
+        const struct deadline *first = deadlines_first(&deadlines);
+        assert_true(deadline_is_of(&deadlines, first, due[first->cell]));
+        seen |= 1u << first->cell;
+    }
+    assert_int_equal(seen, 1u << 1 | 1u << 2);
+    assert_int_equal(deadlines_first(&deadlines)->cell, 4);
+    assert_false(deadline_is_of(&deadlines, deadlines_first(&deadlines), due[3]));
+    deadlines_drop_first(&deadlines);
+    assert_int_equal(deadlines_first(&deadlines)->cell, 3);
+    deadlines_close(&deadlines);
+}
+
+/* Holds that are paid leave their hints behind. With room for ten orders there is room for twenty hints, and never for more:
+ * a year's hold is not popped for a year, so they are made anew. */
+static void hints_of_holds_that_were_paid_make_room(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(10);
+    uint64_t now_ms = 1000;
+    struct sale_terms keeping = stage_terms();
+    keeping.pay_within_s = 1000;
+    keeping.grabs_per_buyer_max = 5;
+    uint64_t kept_id = stage_sale(engine, &keeping, 5);
+    for (int i = 0; i < 3; i++) assert_int_equal(stage_buy(engine, kept_id, "ann", now_ms + (uint64_t)i), VERDICT_WON);
+    uint64_t kept_first = engine_seq(engine) - 2;
+
+    for (int round = 0; round < 300; round++, now_ms++) {
+        struct sale_terms terms = stage_terms();
+        snprintf(terms.name, sizeof terms.name, "sale %d", round);
+        terms.pay_within_s = PAY_WITHIN_S_MAX;
+        assert_int_equal(stage_create(engine, "sam", &terms, 1, now_ms), VERDICT_DONE);
+        uint64_t id = engine_sale_by_name(engine, SLICE("sam"), slice_of(terms.name));
+        assert_int_equal(stage_buy(engine, id, "bob", now_ms), VERDICT_WON);
+        struct payment payment = { .order_no = engine_seq(engine), .ref = SLICE("p"), .amount = -1, .now_ms = now_ms };
+        struct order order;
+        assert_int_equal(stage_pay(engine, &payment, &order), VERDICT_DONE);
+        assert_int_equal(stage_switch(engine, id, DECISION_SALE_CLOSED, now_ms), VERDICT_DONE);
+        assert_true(engine_forget(engine, id, 10, now_ms));
+    }
+    for (uint64_t i = 0; i < 3; i++) assert_int_equal(stage_expire(engine, 1001000 + i), kept_first + i);
+    assert_int_equal(stage_expire(engine, UINT64_C(1) << 42), 0);
+    engine_close(engine);
+}
+
+/* In a random order of deadlines; each once, none early, the earlier before the later but for one tick. */
+static void a_million_holds_expire_in_order(void **state)
+{
+    (void)state;
+    enum { HOLDS = 1000000, SALES = 50 };
+    uint64_t dice = stage_seed("a_million_holds_expire_in_order");
+    struct engine *engine = stage_open(HOLDS);
+    uint64_t ids[SALES];
+    for (uint32_t i = 0; i < SALES; i++) {
+        struct sale_terms terms = stage_terms();
+        snprintf(terms.name, sizeof terms.name, "sale %u", i);
+        terms.pay_within_s = 1 + dice_below(&dice, 5000);
+        ids[i] = stage_sale(engine, &terms, HOLDS);
+    }
+    for (uint32_t i = 0; i < HOLDS; i++) {
+        char buyer[17];
+        snprintf(buyer, sizeof buyer, "buyer-%010u", i);
+        struct grab grab = { .sale_id = ids[dice_below(&dice, SALES)], .buyer = slice_of(buyer), .units = 1 };
+        struct decision decision;
+        struct grab_answer answer;
+        grab.now_ms = 1000 + i / 100;
+        assert_int_equal(engine_decide_grab(engine, &grab, &decision, &answer), VERDICT_WON);
+        engine_apply(engine, &decision);
+    }
+    struct engine_usage usage;
+    engine_usage(engine, &usage);
+    assert_true(usage.bytes <= 98ull * HOLDS + SALES * 4096ull); /* 90 a buyer, 8 a hint, and the sales */
+
+    uint64_t last_ms = 0, now_ms = 11000;
+    uint32_t expired = 0;
+    for (; expired < HOLDS; now_ms += 1 + dice_below(&dice, 2000)) {
+        struct decision decision;
+        while (engine_decide_expiry(engine, now_ms, &decision)) {
+            struct order order;
+            assert_true(engine_order(engine, decision.ended.order_no, &order));
+            assert_true(order.state == ORDER_HELD && order.pay_by_ms <= now_ms);
+            assert_true(order.pay_by_ms + DEADLINE_TICK_MS > last_ms);
+            if (order.pay_by_ms > last_ms) last_ms = order.pay_by_ms;
+            engine_apply(engine, &decision);
+            expired++;
+        }
+    }
+    assert_int_equal(stage_expire(engine, UINT64_C(1) << 42), 0);
+    for (uint32_t i = 0; i < SALES; i++) {
+        struct sale sale = stage_look(engine, ids[i]);
+        assert_int_equal(sale.counts.held, 0);
+        assert_int_equal(sale.counts.available, HOLDS);
+    }
+    engine_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_due_first_comes_first),         cmocka_unit_test(order_survives_every_lap_of_the_ticks),
+        cmocka_unit_test(what_is_long_due_goes_before_the_rest), cmocka_unit_test(hints_of_holds_that_were_paid_make_room),
+        cmocka_unit_test(a_million_holds_expire_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
