@@ -88,7 +88,9 @@ bool journal_has_room(const struct journal *journal)
 
 bool journal_has_room_to_spare(const struct journal *journal)
 {
-    return journal_has_room(journal) && journal->filling->length <= journal->batch_bytes_max / 2;
+    uint64_t room = journal->batch_bytes_max;
+    if (!journal->spare_ready && journal->segment_left < room) room = journal->segment_left;
+    return journal_has_room(journal) && journal->filling->length + RECORD_BYTES_MAX <= room / 2;
 }
 
 void journal_append(struct journal *journal, const struct decision *decision, uint64_t digest)

@@ -62,7 +62,7 @@ void journal_close(struct journal *journal);
 /* Under the lock. Room for one more decision of any size; false means BUSY: the batch is full, the disk space low, the
  * segment at its end and the next not prepared yet, or the journal poisoned. Never waits. */
 bool journal_has_room(const struct journal *journal);
-/* The same for those who can wait, such as expiries: they leave half a batch to those who cannot. */
+/* The same for those who can wait, such as expiries: they leave half of what fits to those who cannot. */
 bool journal_has_room_to_spare(const struct journal *journal);
 /* Under the lock, after journal_has_room(). digest is the engine's after applying the decision. */
 void journal_append(struct journal *journal, const struct decision *decision, uint64_t digest);

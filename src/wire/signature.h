@@ -13,8 +13,8 @@
 
 #define SIGNATURE_SECRET_BYTES_MIN 24
 #define SIGNATURE_SECRET_BYTES_MAX 64
-#define SIGNATURE_SECRET_TEXT_BYTES (6 + 88)            /* "whsec_" and the base64 of the longest */
-#define SIGNATURE_TEXT_BYTES (3 + 44)                   /* "v1," and 44 characters */
+#define SIGNATURE_SECRET_TEXT_BYTES (6 + 88) /* "whsec_" and the base64 of the longest */
+#define SIGNATURE_TEXT_BYTES (3 + 44)        /* "v1," and 44 characters */
 #define SIGNATURE_ID_BYTES_MAX 128
 
 struct signature_secret {

@@ -368,7 +368,9 @@ static void some_end(uint64_t *dice, const struct engine *engine, struct decisio
     if (dice_below(dice, 20) == 0) d->ended.units = (uint32_t)some_number(dice);
 }
 
-/* Half of what it makes is nearly right, so that some is applied and the rest meets every state. */
+/* tidy: long function because every field of every kind is spoilt here.
+ *
+ * Half of what it makes is nearly right, so that some is applied and the rest meets every state. */
 static void some_decision(uint64_t *dice, const struct engine *engine, struct decision *d, struct sale_terms *terms,
                           char texts[2][80])
 {

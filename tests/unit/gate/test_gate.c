@@ -1,116 +1,9 @@
 /* The gate against its promises: nothing is said before it is durable (P3), what was said is there after a restart (P5, P7),
  * and a sale that is over leaves memory but not the ledger. */
-#include "base/clock.h"
-#include "gate/gate.h"
-#include "journal/journal.h"
+#include "stand.h"
 
-#include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#define WAIT_MS_MAX 5000
-
-struct stand {
-    char folder[64], ledger_path[96];
-    struct ledger *ledger;
-    struct gate *gate;
-    struct gate_lane *lane;
-    _Atomic int wakes;
-    uint32_t sales_per_seller_max;
-};
-
-static void on_wake(void *arg)
-{
-    struct stand *stand = arg;
-    stand->wakes++;
-}
-
-static void on_poison(void *arg)
-{
-    (void)arg;
-}
-
-static void stand_open(struct stand *stand, bool committing)
-{
-    struct journal_damage damage = { .file = "" };
-    const struct gate_options options = {
-        .folder = stand->folder,
-        .segment_bytes = 1u << 20,
-        .orders_max = 10000,
-        .sales_per_seller_max = stand->sales_per_seller_max,
-        .on_poison = on_poison,
-        .arg = stand,
-    };
-    snprintf(stand->ledger_path, sizeof stand->ledger_path, "%s/ledger.db", stand->folder);
-    assert_int_equal(ledger_open(&stand->ledger, stand->ledger_path, LEDGER_OWNER), FAULT_NONE);
-    assert_int_equal(gate_open(&stand->gate, &options, stand->ledger, &damage), FAULT_NONE);
-    assert_int_equal(gate_lane_open(&stand->lane, stand->gate, on_wake, stand), FAULT_NONE);
-    if (committing) assert_int_equal(gate_start(stand->gate), FAULT_NONE);
-}
-
-static void stand_close(struct stand *stand)
-{
-    gate_lane_close(stand->lane);
-    gate_close(stand->gate);
-    ledger_close(stand->ledger);
-}
-
-static int stand_begin(void **state)
-{
-    static struct stand stand;
-    memset(&stand, 0, sizeof stand);
-    snprintf(stand.folder, sizeof stand.folder, "/tmp/stampede-gate-XXXXXX");
-    assert_non_null(mkdtemp(stand.folder));
-    *state = &stand;
-    return 0;
-}
-
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-    (void)about;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
-static int stand_end(void **state)
-{
-    struct stand *stand = *state;
-    return nftw(stand->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-struct told {
-    struct gate_ticket ticket;
-    int times;
-    uint64_t durable_at; /* the mark when it was told */
-    struct stand *stand;
-};
-
-static void on_done(struct gate_ticket *ticket)
-{
-    struct told *told = (struct told *)ticket;
-    told->times++;
-    told->durable_at = journal_seq_durable(gate_journal(told->stand->gate));
-}
-
-static struct told told_by(struct stand *stand)
-{
-    return (struct told){ .ticket.done = on_done, .stand = stand };
-}
-
-static void await(struct stand *stand, struct told *told)
-{
-    for (uint64_t until = mono_ms() + WAIT_MS_MAX; told->times == 0 && mono_ms() < until; usleep(200))
-        gate_lane_rest(stand->lane);
-    assert_int_equal(told->times, 1);
-}
 
 static const struct sale_terms phone = {
     .name = "phone", .price = 100, .units_per_grab_max = 2, .grabs_per_buyer_max = 1, .admission = ADMISSION_LOGIN
@@ -118,22 +11,13 @@ static const struct sale_terms phone = {
 
 static uint64_t create(struct stand *stand, uint32_t stock)
 {
-    struct told told = told_by(stand);
+    struct told told = stand_told(stand);
     struct sale_terms terms = phone;
     terms.opens_ms = gate_now_ms(stand->gate);
     gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, stock, &told.ticket);
-    await(stand, &told);
+    stand_await(stand, &told);
     assert_int_equal(told.ticket.verdict, VERDICT_DONE);
     return told.ticket.sale.id;
-}
-
-static struct told grab(struct stand *stand, uint64_t sale, const char *buyer, const char *key)
-{
-    struct told told = told_by(stand);
-    struct grab asked = { .sale_id = sale, .buyer = slice_of(buyer), .key = slice_of(key), .units = 1 };
-    gate_grab(stand->lane, &asked, &told.ticket);
-    if (told.times == 0) await(stand, &told);
-    return told;
 }
 
 static void a_win_is_told_only_when_its_record_is_durable(void **state)
@@ -141,7 +25,7 @@ static void a_win_is_told_only_when_its_record_is_durable(void **state)
     struct stand *stand = *state;
     stand_open(stand, true);
     uint64_t sale = create(stand, 3);
-    struct told won = grab(stand, sale, "ann", "");
+    struct told won = stand_grab(stand, sale, "ann", "");
     assert_int_equal(won.ticket.verdict, VERDICT_WON);
     assert_true(won.durable_at >= won.ticket.grab.order.no);
     stand_close(stand);
@@ -157,7 +41,7 @@ static void without_a_commit_only_refusals_are_told(void **state)
     stand_close(stand);
 
     stand_open(stand, false);
-    struct told won = told_by(stand), again = told_by(stand), order = told_by(stand), late = told_by(stand);
+    struct told won = stand_told(stand), again = stand_told(stand), order = stand_told(stand), late = stand_told(stand);
     struct grab ann = { .sale_id = sale, .buyer = SLICE("ann"), .units = 1 };
     gate_grab(stand->lane, &ann, &won.ticket);
     gate_grab(stand->lane, &ann, &again.ticket);
@@ -170,9 +54,9 @@ static void without_a_commit_only_refusals_are_told(void **state)
     assert_int_equal(won.times + again.times + order.times, 0);
 
     assert_int_equal(gate_start(stand->gate), FAULT_NONE);
-    await(stand, &won);
-    await(stand, &again);
-    await(stand, &order);
+    stand_await(stand, &won);
+    stand_await(stand, &again);
+    stand_await(stand, &order);
     assert_int_equal(won.ticket.verdict, VERDICT_WON);
     assert_int_equal(again.ticket.verdict, VERDICT_ALREADY_WON);
     assert_int_equal(again.ticket.grab.order.no, won.ticket.grab.order.no);
@@ -186,14 +70,14 @@ static void a_restart_knows_what_was_said(void **state)
     struct stand *stand = *state;
     stand_open(stand, true);
     uint64_t sale = create(stand, 3);
-    struct told first = grab(stand, sale, "ann", "k1");
+    struct told first = stand_grab(stand, sale, "ann", "k1");
     stand_close(stand);
 
     stand_open(stand, true);
-    struct told repeated = grab(stand, sale, "ann", "k1");
+    struct told repeated = stand_grab(stand, sale, "ann", "k1");
     assert_int_equal(repeated.ticket.verdict, VERDICT_REPEATED);
     assert_int_equal(repeated.ticket.grab.order.no, first.ticket.grab.order.no);
-    assert_int_equal(grab(stand, sale, "ann", "k2").ticket.verdict, VERDICT_ALREADY_WON);
+    assert_int_equal(stand_grab(stand, sale, "ann", "k2").ticket.verdict, VERDICT_ALREADY_WON);
     struct sale now;
     assert_true(gate_sale(stand->gate, sale, &now));
     assert_int_equal(now.counts.available, 2);
@@ -203,19 +87,19 @@ static void a_restart_knows_what_was_said(void **state)
 
 static struct told token(struct stand *stand, uint64_t sale, const char *buyer)
 {
-    struct told told = told_by(stand);
+    struct told told = stand_told(stand);
     struct token_ask ask = { .sale_id = sale, .buyer = slice_of(buyer), .admission = ADMISSION_TOKEN };
     gate_token(stand->lane, &ask, &told.ticket);
-    if (told.times == 0) await(stand, &told);
+    if (told.times == 0) stand_await(stand, &told);
     return told;
 }
 
 static struct told grab_with(struct stand *stand, uint64_t sale, const char *buyer, uint64_t nonce)
 {
-    struct told told = told_by(stand);
+    struct told told = stand_told(stand);
     struct grab asked = { .sale_id = sale, .buyer = slice_of(buyer), .units = 1, .token_nonce = nonce };
     gate_grab(stand->lane, &asked, &told.ticket);
-    if (told.times == 0) await(stand, &told);
+    if (told.times == 0) stand_await(stand, &told);
     return told;
 }
 
@@ -227,9 +111,9 @@ static void a_token_is_told_when_durable_and_stays_spent_after_a_restart(void **
     terms.admission = ADMISSION_TOKEN;
     terms.tokens_max = 2;
     terms.grabs_per_buyer_max = 2;
-    struct told made = told_by(stand);
+    struct told made = stand_told(stand);
     gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, 3, &made.ticket);
-    await(stand, &made);
+    stand_await(stand, &made);
     uint64_t sale = made.ticket.sale.id;
     struct board_notice notice;
     assert_true(gate_sale_notice(stand->gate, sale, &notice));
@@ -259,21 +143,21 @@ static void a_change_merges_only_what_was_given(void **state)
     struct stand *stand = *state;
     stand_open(stand, true);
     uint64_t sale = create(stand, 3);
-    struct told told = told_by(stand);
+    struct told told = stand_told(stand);
     struct sale_change change = { .mask = TERM_DESCRIPTION, .terms.description = "new" };
     struct asker sam = { .name = SLICE("sam") };
     gate_change(stand->lane, &sam, sale, &change, &told.ticket);
-    await(stand, &told);
+    stand_await(stand, &told);
     assert_int_equal(told.ticket.verdict, VERDICT_DONE);
     assert_string_equal(told.ticket.sale.terms.description, "new");
     assert_string_equal(told.ticket.sale.terms.name, "phone");
 
-    struct told wrong = told_by(stand);
+    struct told wrong = stand_told(stand);
     change = (struct sale_change){ .mask = TERM_CLOSES, .terms.closes_ms = 1 };
     gate_change(stand->lane, &sam, sale, &change, &wrong.ticket);
     assert_int_equal(wrong.ticket.verdict, VERDICT_BAD_INPUT);
 
-    struct told stranger = told_by(stand);
+    struct told stranger = stand_told(stand);
     struct asker bob = { .name = SLICE("bob") };
     gate_stock(stand->lane, &bob, sale, 1, &stranger.ticket);
     assert_int_equal(stranger.ticket.verdict, VERDICT_NO_SUCH_SALE);
@@ -288,12 +172,12 @@ static void a_sale_that_is_over_leaves_memory_only_when_filed(void **state)
     for (int i = 0; i < 200; i++) {
         char buyer[16];
         snprintf(buyer, sizeof buyer, "b%d", i);
-        assert_int_equal(grab(stand, sale, buyer, "").ticket.verdict, VERDICT_WON);
+        assert_int_equal(stand_grab(stand, sale, buyer, "").ticket.verdict, VERDICT_WON);
     }
-    struct told closed = told_by(stand);
+    struct told closed = stand_told(stand);
     struct asker sam = { .name = SLICE("sam") };
     gate_switch(stand->lane, &sam, sale, DECISION_SALE_CLOSED, &closed.ticket);
-    await(stand, &closed);
+    stand_await(stand, &closed);
 
     struct sale seen;
     struct gate_status status;
@@ -309,7 +193,7 @@ static void a_sale_that_is_over_leaves_memory_only_when_filed(void **state)
     gate_status(stand->gate, &status);
     assert_int_equal(status.usage.orders, 0);
 
-    struct told taken = told_by(stand);
+    struct told taken = stand_told(stand);
     struct sale_terms terms = phone;
     gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, 1, &taken.ticket);
     assert_int_equal(taken.ticket.verdict, VERDICT_NAME_TAKEN);
@@ -318,13 +202,13 @@ static void a_sale_that_is_over_leaves_memory_only_when_filed(void **state)
 
 static struct told create_named(struct stand *stand, const char *seller, const char *name, uint64_t closes_in_ms)
 {
-    struct told told = told_by(stand);
+    struct told told = stand_told(stand);
     struct sale_terms terms = phone;
     snprintf(terms.name, sizeof terms.name, "%s", name);
     terms.opens_ms = gate_now_ms(stand->gate);
     if (closes_in_ms > 0) terms.closes_ms = terms.opens_ms + closes_in_ms;
     gate_create(stand->lane, &(struct asker){ .name = slice_of(seller) }, &terms, 1, &told.ticket);
-    if (told.times == 0) await(stand, &told);
+    if (told.times == 0) stand_await(stand, &told);
     return told;
 }
 
@@ -344,10 +228,10 @@ static void a_seller_has_so_many_sales_at_once_and_no_more(void **state)
     usleep(60000);
     assert_int_equal(create_named(stand, "sam", "four", 0).ticket.verdict, VERDICT_DONE);
     assert_int_equal(create_named(stand, "sam", "five", 0).ticket.verdict, VERDICT_TOO_MANY_SALES);
-    struct told closed = told_by(stand);
+    struct told closed = stand_told(stand);
     gate_switch(stand->lane, &(struct asker){ .name = SLICE("sam") }, first.ticket.sale.id, DECISION_SALE_CLOSED,
                 &closed.ticket);
-    await(stand, &closed);
+    stand_await(stand, &closed);
     assert_int_equal(create_named(stand, "sam", "five", 0).ticket.verdict, VERDICT_DONE);
     assert_int_equal(create_named(stand, "sam", "six", 0).ticket.verdict, VERDICT_TOO_MANY_SALES);
     stand_close(stand);

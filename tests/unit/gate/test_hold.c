@@ -1,0 +1,349 @@
+/* Orders after their win, at the gate: no state is told before it is durable (P3), a restart knows holds and payments (P5),
+ * and holds end in their order without standing in the way of grabs (P6). */
+#include "stand.h"
+
+#include "engine/deadlines.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static uint64_t create(struct stand *stand, const char *name, uint32_t stock, uint32_t pay_within_s)
+{
+    struct sale_terms terms = {
+        .price = 100, .units_per_grab_max = 1, .grabs_per_buyer_max = 1, .admission = ADMISSION_LOGIN
+    };
+    snprintf(terms.name, sizeof terms.name, "%s", name);
+    terms.pay_within_s = pay_within_s;
+    struct told told = stand_told(stand);
+    gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, stock, &told.ticket);
+    stand_await(stand, &told);
+    assert_int_equal(told.ticket.verdict, VERDICT_DONE);
+    return told.ticket.sale.id;
+}
+
+static uint64_t win(struct stand *stand, uint64_t sale, const char *buyer)
+{
+    struct told won = stand_grab(stand, sale, buyer, buyer);
+    assert_int_equal(won.ticket.verdict, VERDICT_WON);
+    return won.ticket.grab.order.no;
+}
+
+static void pay(struct stand *stand, uint64_t no, const char *ref, int64_t amount, struct told *told)
+{
+    *told = stand_told(stand);
+    struct payment payment = { .order_no = no, .ref = slice_of(ref), .amount = amount };
+    gate_pay(stand->lane, &payment, &told->ticket);
+}
+
+static void cancel(struct stand *stand, uint64_t no, const char *buyer, struct told *told)
+{
+    *told = stand_told(stand);
+    struct cancel asked = { .order_no = no, .by = CANCELLER_BUYER, .name = slice_of(buyer) };
+    gate_cancel(stand->lane, &asked, &told->ticket);
+}
+
+static enum order_state state_of(struct stand *stand, uint64_t no)
+{
+    struct told told = stand_told(stand);
+    gate_order(stand->lane, no, &told.ticket);
+    if (told.times == 0) stand_await(stand, &told);
+    assert_int_equal(told.ticket.verdict, VERDICT_DONE);
+    return told.ticket.order.state;
+}
+
+/* No committer runs. Whatever names a state that was decided since stays unsaid; an order as it was won is told at once. */
+static void no_state_is_told_before_it_is_durable(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, "phone", 10, 3600);
+    uint64_t ann = win(stand, sale, "ann"), bob = win(stand, sale, "bob"), cat = win(stand, sale, "cat");
+    stand_close(stand);
+
+    stand_open(stand, false);
+    enum { WAITING = 8 };
+    static const enum verdict want[WAITING] = {
+        VERDICT_DONE,     VERDICT_REPEATED, VERDICT_ALREADY_PAID, VERDICT_DONE,
+        VERDICT_REPEATED, VERDICT_DONE,     VERDICT_NOT_HELD,     VERDICT_ALREADY_WON
+    };
+    struct told told[WAITING];
+    pay(stand, ann, "p1", 100, &told[0]);
+    pay(stand, ann, "p1", 100, &told[1]);
+    pay(stand, ann, "p2", 100, &told[2]);
+    told[3] = told[4] = told[7] = stand_told(stand);
+    gate_order(stand->lane, ann, &told[3].ticket);
+    struct grab again = { .sale_id = sale, .buyer = SLICE("ann"), .key = SLICE("ann"), .units = 1 };
+    gate_grab(stand->lane, &again, &told[4].ticket);
+    cancel(stand, bob, "bob", &told[5]);
+    cancel(stand, bob, "bob", &told[6]);
+    again.key = SLICE("another");
+    gate_grab(stand->lane, &again, &told[7].ticket);
+
+    struct told plain[4];
+    pay(stand, cat, "p3", 99, &plain[0]);
+    pay(stand, 9999, "p3", 100, &plain[1]);
+    cancel(stand, cat, "ann", &plain[2]);
+    plain[3] = stand_told(stand);
+    gate_order(stand->lane, cat, &plain[3].ticket);
+    static const enum verdict want_plain[] = { VERDICT_AMOUNT_MISMATCH, VERDICT_NO_SUCH_ORDER, VERDICT_NO_SUCH_ORDER,
+                                               VERDICT_DONE };
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(plain[i].times, 1);
+        assert_int_equal(plain[i].ticket.verdict, want_plain[i]);
+    }
+    gate_lane_rest(stand->lane);
+    for (int i = 0; i < WAITING; i++) assert_int_equal(told[i].times, 0);
+
+    assert_int_equal(gate_start(stand->gate), FAULT_NONE);
+    for (int i = 0; i < WAITING; i++) {
+        stand_await(stand, &told[i]);
+        assert_int_equal(told[i].ticket.verdict, want[i]);
+    }
+    assert_int_equal(told[1].ticket.order.state, ORDER_PAID);
+    assert_int_equal(told[3].ticket.order.state, ORDER_PAID);
+    assert_int_equal(told[4].ticket.grab.order.state, ORDER_PAID);
+    assert_int_equal(told[6].ticket.order.state, ORDER_CANCELLED);
+    stand_close(stand);
+}
+
+static void a_restart_knows_holds_and_payments(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, "phone", 3, 1);
+    uint64_t ann = win(stand, sale, "ann"), bob = win(stand, sale, "bob"), cat = win(stand, sale, "cat");
+    struct told told;
+    pay(stand, ann, "p1", 100, &told);
+    stand_await(stand, &told);
+    cancel(stand, bob, "bob", &told);
+    stand_await(stand, &told);
+    uint64_t pay_by_ms = 0;
+    told = stand_told(stand);
+    gate_order(stand->lane, cat, &told.ticket);
+    pay_by_ms = told.ticket.order.pay_by_ms;
+    stand_close(stand);
+
+    /* The hold is a second long, and ends after it, whoever has looked before. */
+    stand_open(stand, true);
+    assert_int_equal(state_of(stand, ann), ORDER_PAID);
+    assert_int_equal(state_of(stand, bob), ORDER_CANCELLED);
+    for (bool early = true; early; usleep(1000)) {
+        early = gate_now_ms(stand->gate) < pay_by_ms;
+        gate_expire(stand->gate, 1000);
+        enum order_state seen = state_of(stand, cat);
+        if (gate_now_ms(stand->gate) < pay_by_ms) assert_int_equal(seen, ORDER_HELD);
+    }
+    usleep(2 * DEADLINE_TICK_MS * 1000);
+    assert_false(gate_expire(stand->gate, 1000));
+    assert_int_equal(state_of(stand, cat), ORDER_EXPIRED);
+    struct sale now;
+    assert_true(gate_sale(stand->gate, sale, &now));
+    assert_int_equal(now.counts.available, 2);
+    assert_int_equal(now.counts.sold, 1);
+    stand_close(stand);
+
+    stand_open(stand, true);
+    assert_int_equal(state_of(stand, cat), ORDER_EXPIRED);
+    pay(stand, cat, "p3", 100, &told);
+    stand_await(stand, &told);
+    assert_int_equal(told.ticket.order.state, ORDER_PAID);
+    pay(stand, bob, "p2", 100, &told);
+    stand_await(stand, &told);
+    assert_int_equal(told.ticket.order.state, ORDER_REFUND_DUE);
+    pay(stand, ann, "p1", 100, &told);
+    if (told.times == 0) stand_await(stand, &told);
+    assert_int_equal(told.ticket.verdict, VERDICT_REPEATED);
+    stand_close(stand);
+}
+
+/* A late payment changes an order of a sale that is over: the sale stays until the ledger knows of that too, and what is
+ * asked after it is gone is judged by the ledger's row, old or new. */
+static void a_refund_keeps_its_sale_until_it_is_filed(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, "phone", 3, 3600);
+    uint64_t no = win(stand, sale, "ann");
+    struct told told;
+    cancel(stand, no, "ann", &told);
+    stand_await(stand, &told);
+    struct order filed = told.ticket.order;
+    told = stand_told(stand);
+    gate_switch(stand->lane, &(struct asker){ .name = SLICE("sam") }, sale, DECISION_SALE_CLOSED, &told.ticket);
+    stand_await(stand, &told);
+
+    uint64_t over_seq = gate_seq_decided(stand->gate);
+    gate_housekeep(stand->gate, over_seq - 1);
+    pay(stand, no, "p1", 100, &told);
+    stand_await(stand, &told);
+    assert_int_equal(told.ticket.order.state, ORDER_REFUND_DUE);
+    struct sale seen;
+    gate_housekeep(stand->gate, over_seq);
+    assert_true(gate_sale(stand->gate, sale, &seen));
+    gate_housekeep(stand->gate, over_seq + 1);
+    assert_false(gate_sale(stand->gate, sale, &seen));
+
+    pay(stand, no, "p1", 100, &told);
+    assert_int_equal(told.ticket.verdict, VERDICT_NO_SUCH_ORDER);
+    static const struct {
+        const char *ref;
+        enum verdict want;
+    } script[] = { { "p1", VERDICT_REPEATED }, { "p2", VERDICT_ALREADY_PAID } };
+    for (int i = 0; i < 2; i++) {
+        told = stand_told(stand);
+        told.ticket.order = filed;
+        struct payment payment = { .order_no = no, .ref = slice_of(script[i].ref), .amount = 100 };
+        gate_pay_past(stand->lane, &payment, SLICE(""), &told.ticket);
+        if (told.times == 0) stand_await(stand, &told);
+        assert_int_equal(told.ticket.verdict, script[i].want);
+        assert_int_equal(told.ticket.order.state, ORDER_REFUND_DUE);
+    }
+    stand_close(stand);
+}
+
+static void a_change_merges_late_payment_and_event(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    struct sale_terms terms = { .name = "soon", .price = -1, .units_per_grab_max = 1, .grabs_per_buyer_max = 1 };
+    terms.opens_ms = gate_now_ms(stand->gate) + 1000000;
+    struct told told = stand_told(stand);
+    struct asker sam = { .name = SLICE("sam") };
+    gate_create(stand->lane, &sam, &terms, 1, &told.ticket);
+    stand_await(stand, &told);
+    uint64_t sale = told.ticket.sale.id;
+    struct sale_change change = { .mask = TERM_LATE_PAYMENT,
+                                  .terms = { .late_payment = LATE_PAYMENT_REFUND, .event_id = 9 } };
+    told = stand_told(stand);
+    gate_change(stand->lane, &sam, sale, &change, &told.ticket);
+    stand_await(stand, &told);
+    assert_int_equal(told.ticket.sale.terms.late_payment, LATE_PAYMENT_REFUND);
+    assert_int_equal(told.ticket.sale.terms.event_id, 0);
+    change = (struct sale_change){ .mask = TERM_EVENT, .terms.event_id = 9 };
+    told = stand_told(stand);
+    gate_change(stand->lane, &sam, sale, &change, &told.ticket);
+    stand_await(stand, &told);
+    assert_int_equal(told.ticket.sale.terms.late_payment, LATE_PAYMENT_REFUND);
+    assert_int_equal(told.ticket.sale.terms.event_id, 9);
+    stand_close(stand);
+}
+
+#define HOLDS 1000000
+
+/* Tickets in flight are as many as fit; each is answered before it is used again. */
+static void holds_fill(struct stand *stand, uint64_t sale)
+{
+    enum { WINDOW = 10000 };
+    struct told *told = calloc(WINDOW, sizeof *told);
+    assert_non_null(told);
+    for (uint32_t i = 0; i < HOLDS; i += WINDOW) {
+        for (uint32_t j = 0; j < WINDOW; j++) {
+            char buyer[17];
+            snprintf(buyer, sizeof buyer, "buyer-%010u", i + j);
+            told[j] = stand_told(stand);
+            struct grab grab = { .sale_id = sale, .buyer = slice_of(buyer), .units = 1 };
+            gate_grab(stand->lane, &grab, &told[j].ticket);
+        }
+        for (uint32_t j = 0; j < WINDOW; j++) {
+            stand_await(stand, &told[j]);
+            assert_int_equal(told[j].ticket.verdict, VERDICT_WON);
+        }
+    }
+    free(told);
+}
+
+struct ends {
+    uint64_t *pay_by_ms; /* by order; 0: not won, or ended */
+    uint64_t last_ms;
+    uint32_t expired;
+};
+
+static const char *end_seen(void *arg, const struct decision *decision)
+{
+    struct ends *ends = arg;
+    if (decision->kind == DECISION_WON && decision->seq < HOLDS + 100)
+        ends->pay_by_ms[decision->seq] = decision->won.pay_by_ms;
+    if (decision->kind != DECISION_EXPIRED) return NULL;
+    uint64_t pay_by_ms = ends->pay_by_ms[decision->ended.order_no];
+    assert_true(pay_by_ms != 0 && decision->at_ms >= pay_by_ms);
+    assert_true(pay_by_ms + DEADLINE_TICK_MS > ends->last_ms);
+    if (pay_by_ms > ends->last_ms) ends->last_ms = pay_by_ms;
+    ends->pay_by_ms[decision->ended.order_no] = 0;
+    ends->expired++;
+    return NULL;
+}
+
+static const char *batch_seen(void *arg, uint64_t seq, uint64_t digest)
+{
+    (void)arg;
+    (void)seq;
+    (void)digest;
+    return NULL;
+}
+
+/* By the journal: each hold has ended once, not before its time, and in the order of their times but for a tick. */
+static void ends_check(struct stand *stand)
+{
+    struct ends ends = { .pay_by_ms = calloc(HOLDS + 100, sizeof(uint64_t)) };
+    assert_non_null(ends.pay_by_ms);
+    char folder[96];
+    snprintf(folder, sizeof folder, "%s/journal", stand->folder);
+    struct journal_scan *scan;
+    struct journal_damage damage;
+    const struct journal_reader reader = { end_seen, batch_seen, &ends };
+    assert_int_equal(journal_scan_open(&scan, folder, NULL, 0, &damage), FAULT_NONE);
+    for (bool more = true; more;) assert_int_equal(journal_scan_batch(scan, &reader, &more, &damage), FAULT_NONE);
+    journal_scan_close(scan);
+    assert_int_equal(ends.expired, HOLDS);
+    free(ends.pay_by_ms);
+}
+
+/* While nothing is written expiries fill half a batch, and leave the rest to those who cannot wait. */
+static void a_million_holds_expire_in_order_and_leave_room_for_grabs(void **state)
+{
+    struct stand *stand = *state;
+    stand->orders_max = HOLDS + 100;
+    stand->segment_bytes = 8u << 20;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, "phone", HOLDS, 1), other = create(stand, "lamp", 10, 0);
+    holds_fill(stand, sale);
+    stand_close(stand);
+    sleep(1);
+
+    stand_open(stand, false);
+    struct sale seen;
+    while (gate_expire(stand->gate, 1000)) continue;
+    assert_true(gate_sale(stand->gate, sale, &seen));
+    assert_true(seen.counts.held > 0 && seen.counts.held < HOLDS);
+    struct told won = stand_told(stand);
+    struct grab grab = { .sale_id = other, .buyer = SLICE("ann"), .units = 1 };
+    gate_grab(stand->lane, &grab, &won.ticket);
+    assert_int_equal(won.times, 0); /* it waits for the disk, and is not turned away */
+
+    assert_int_equal(gate_start(stand->gate), FAULT_NONE);
+    stand_await(stand, &won);
+    assert_int_equal(won.ticket.verdict, VERDICT_WON);
+    for (seen.counts.held = 1; seen.counts.held > 0;) {
+        gate_expire(stand->gate, 1000);
+        assert_true(gate_sale(stand->gate, sale, &seen));
+    }
+    assert_int_equal(seen.counts.available, HOLDS);
+    assert_false(gate_expire(stand->gate, 1000));
+    stand_close(stand);
+    ends_check(stand);
+    stand->orders_max = stand->segment_bytes = 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_state_is_told_before_it_is_durable, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_restart_knows_holds_and_payments, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_refund_keeps_its_sale_until_it_is_filed, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_change_merges_late_payment_and_event, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_million_holds_expire_in_order_and_leave_room_for_grabs, stand_begin, stand_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
