@@ -8,8 +8,12 @@
  * while the clock runs. What first touching costs is in the figure of the fill. Engines take turns so that a noisy neighbour
  * disturbs all levels alike.
  *
+ * Grabs that win a hold are timed in the same way, in a sale of their own. Last, holds with deadlines in no order expire,
+ * all in one go, in an engine that has nothing else.
+ *
  * A line for each level, tab-separated: level, ns a grab (median), ns a grab of the fill, ns a refusal of a sold-out sale
- * without the lock (median), bytes a buyer by the engine's own count, bytes a buyer by what the process grew. */
+ * without the lock (median), bytes a buyer by the engine's own count, bytes a buyer by what the process grew, ns a grab that
+ * wins a hold (median). Then a line with the number of holds and ns an expiry. */
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -26,6 +30,8 @@
 #define BUYERS_TIMED_MAX 20000
 #define NAME_BYTES 16
 #define NOW_MS UINT64_C(1000000)
+#define HOLDS 1000000
+#define HOLD_SALES 100
 
 struct level {
     struct engine *engine;
@@ -34,7 +40,7 @@ struct level {
     uint64_t sold_out_id;
     uint64_t next_name; /* no buyer comes twice */
     double fill_ns, bytes_counted, bytes_grown;
-    double grab_ns[REPETITIONS_MAX], refuse_ns[REPETITIONS_MAX];
+    double grab_ns[REPETITIONS_MAX], refuse_ns[REPETITIONS_MAX], hold_ns[REPETITIONS_MAX];
 };
 
 static char names[BUYERS_TIMED_MAX][NAME_BYTES + 1];
@@ -51,7 +57,7 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t sale_new(struct engine *engine, uint32_t stock)
+static uint64_t sale_new(struct engine *engine, uint32_t stock, uint32_t pay_within_s)
 {
     static uint64_t nth;
     static const struct slice seller = { "seller", 6 };
@@ -60,6 +66,7 @@ static uint64_t sale_new(struct engine *engine, uint32_t stock)
     };
     struct decision decision;
 
+    terms.pay_within_s = pay_within_s;
     snprintf(terms.name, sizeof terms.name, "sale %" PRIu64, nth++);
     enum verdict verdict = engine_decide_create(engine, &(struct asker){ .name = seller, .now_ms = NOW_MS }, &terms, stock,
                                                 &decision);
@@ -77,6 +84,19 @@ static void sale_end(struct engine *engine, uint64_t sale_id)
     assert(verdict == VERDICT_DONE);
     engine_apply(engine, &decision);
     while (!engine_forget(engine, sale_id, 4096, NOW_MS)) continue;
+}
+
+/* Nanoseconds for ending all holds, of which there are count. */
+static double expiries_time(struct engine *engine, uint32_t count)
+{
+    uint64_t now_ms = engine_time(engine) + PAY_WITHIN_S_MAX * UINT64_C(1000);
+    uint64_t start_ns = mono_ns();
+    uint32_t expired = 0;
+    struct decision decision;
+    for (; engine_decide_expiry(engine, now_ms, &decision); expired++) engine_apply(engine, &decision);
+    double ns = (double)(mono_ns() - start_ns);
+    assert(expired == count);
+    return ns;
 }
 
 static void names_make(struct level *level, uint32_t count)
@@ -126,7 +146,7 @@ static void level_fill(struct level *level)
     double before = resident_bytes();
     enum fault fault = engine_open(&level->engine, level->buyers + 4 * BUYERS_TIMED_MAX, key);
     if (fault != FAULT_NONE) exit(1);
-    uint64_t sale_id = sale_new(level->engine, STOCK_MAX);
+    uint64_t sale_id = sale_new(level->engine, STOCK_MAX, 0);
     for (uint32_t done = 0; done < level->buyers; done += level->timed) {
         names_make(level, level->timed);
         level->fill_ns += grabs_time(level->engine, sale_id, level->timed);
@@ -137,22 +157,52 @@ static void level_fill(struct level *level)
     level->bytes_counted = (double)usage.bytes / level->buyers;
     level->bytes_grown = (resident_bytes() - before) / level->buyers;
 
-    level->sold_out_id = sale_new(level->engine, level->timed);
+    level->sold_out_id = sale_new(level->engine, level->timed, 0);
     names_make(level, level->timed);
     grabs_time(level->engine, level->sold_out_id, level->timed);
 }
 
-static void level_repeat(struct level *level, uint32_t nth)
+/* Nanoseconds a grab in a new sale, which is gone afterwards. */
+static double sale_repeat(struct level *level, uint32_t pay_within_s)
 {
-    uint64_t sale_id = sale_new(level->engine, STOCK_MAX);
+    uint64_t sale_id = sale_new(level->engine, STOCK_MAX, pay_within_s);
     names_make(level, level->timed);
     grabs_time(level->engine, sale_id, level->timed);
     names_make(level, level->timed);
-    level->grab_ns[nth] = grabs_time(level->engine, sale_id, level->timed) / level->timed;
+    double ns = grabs_time(level->engine, sale_id, level->timed) / level->timed;
+    expiries_time(level->engine, pay_within_s == 0 ? 0 : level->timed * 2);
     sale_end(level->engine, sale_id);
+    return ns;
+}
+
+static void level_repeat(struct level *level, uint32_t nth)
+{
+    /* Now the one first, now the other: whoever comes second finds the caches warmer. */
+    if (nth % 2 == 0) level->grab_ns[nth] = sale_repeat(level, 0);
+    level->hold_ns[nth] = sale_repeat(level, 600);
+    if (nth % 2 != 0) level->grab_ns[nth] = sale_repeat(level, 0);
 
     names_make(level, level->timed);
     level->refuse_ns[nth] = refusals_time(level) / level->timed;
+}
+
+/* Nanoseconds an expiry, of a million holds in a hundred sales, whose deadlines come in no order. */
+static double holds_expire(void)
+{
+    static struct level holds;
+    uint64_t sale_ids[HOLD_SALES];
+    uint8_t key[16];
+
+    random_bytes(key, sizeof key);
+    if (engine_open(&holds.engine, HOLDS, key) != FAULT_NONE) exit(1);
+    for (uint32_t i = 0; i < HOLD_SALES; i++) sale_ids[i] = sale_new(holds.engine, STOCK_MAX, 1 + i * 7919 % 3600);
+    for (uint32_t done = 0; done < HOLDS; done += 100) {
+        names_make(&holds, 100);
+        grabs_time(holds.engine, sale_ids[done / 100 * 37 % HOLD_SALES], 100);
+    }
+    double ns = expiries_time(holds.engine, HOLDS) / HOLDS;
+    engine_close(holds.engine);
+    return ns;
 }
 
 static int ascending(const void *a, const void *b)
@@ -194,9 +244,12 @@ int main(int argc, char **argv)
         for (uint32_t i = 0; i < level_count; i++) level_repeat(&levels[i], nth);
     for (uint32_t i = 0; i < level_count; i++) {
         struct level *level = &levels[i];
-        printf("%" PRIu32 "\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n", level->buyers, median(level->grab_ns, (uint32_t)repetitions),
-               level->fill_ns, median(level->refuse_ns, (uint32_t)repetitions), level->bytes_counted, level->bytes_grown);
+        printf("%" PRIu32 "\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n", level->buyers,
+               median(level->grab_ns, (uint32_t)repetitions), level->fill_ns,
+               median(level->refuse_ns, (uint32_t)repetitions), level->bytes_counted, level->bytes_grown,
+               median(level->hold_ns, (uint32_t)repetitions));
         engine_close(level->engine);
     }
+    printf("%d\t%.1f\n", HOLDS, holds_expire());
     return 0;
 }

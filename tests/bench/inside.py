@@ -16,6 +16,7 @@ IDLE_CONNECTIONS = 10_000
 IDLE_WATCH_S = 2
 RESTARTS = 3
 GROWTH_MAX = 1.3
+HOLD_SLOWER_MAX = 1.1
 BYTES_PER_BUYER_MAX = 96
 
 
@@ -24,20 +25,26 @@ def shown(count):
 
 
 def engine(bench):
-    """ns a grab with 10^3, 10^5 and 10^7 buyers in memory, and bytes a buyer."""
+    """ns a grab with 10^3, 10^5 and 10^7 buyers in memory, with and without a hold; bytes a buyer; ns an expiry."""
     levels = (1_000, 100_000, 1_000_000 if bench.quick else 10_000_000)
     bench.say(f"engine: up to {shown(levels[-1])} buyers")
     text = servers.run([bench.program("engine_bench"), str(5 if bench.quick else 31), *map(str, levels)], FILL_S_MAX)
     rows = [[float(cell) for cell in row.split("\t")] for row in text.splitlines()]
+    holds, expiry_ns = rows.pop()
     figures = []
-    for level, grab_ns, fill_ns, refuse_ns, _, _ in rows:
+    for level, grab_ns, fill_ns, refuse_ns, _, _, hold_ns in rows:
         at = f"at {shown(int(level))} buyers"
         figures.append(table.Figure(f"engine grab {at}", grab_ns, "ns"))
         figures.append(table.Figure(f"engine grab while filling {at}", fill_ns, "ns"))
         figures.append(table.Figure(f"engine refusal without the lock {at}", refuse_ns, "ns"))
+        figures.append(table.Figure(f"engine grab with a hold {at}", hold_ns, "ns"))
     growth = rows[-1][1] / rows[0][1]
     figures.append(table.Figure(f"engine grab at {shown(levels[-1])} against at {shown(levels[0])}", growth, "x",
                                 f"<= {GROWTH_MAX}", growth <= GROWTH_MAX))
+    slower = rows[-1][6] / rows[-1][1]
+    figures.append(table.Figure(f"engine grab with a hold against without at {shown(levels[-1])}", slower, "x",
+                                f"<= {HOLD_SLOWER_MAX}", slower <= HOLD_SLOWER_MAX))
+    figures.append(table.Figure(f"engine expiry, {shown(int(holds))} holds", expiry_ns, "ns"))
     for how, value in (("as it counts", rows[-1][4]), ("as the process grew", rows[-1][5])):
         figures.append(table.Figure(f"engine memory a buyer, {how}", value, "bytes", f"<= {BYTES_PER_BUYER_MAX}",
                                     value <= BYTES_PER_BUYER_MAX))
