@@ -7,6 +7,7 @@
 #include "gateway/server.h"
 #include "guard/blocks.h"
 #include "ledger/ledger.h"
+#include "people/payment_keys.h"
 #include "people/people.h"
 
 #include <assert.h>
@@ -20,15 +21,17 @@
 #define CLERK_STOP_MS 10000
 /* What a disk failure leaves the reactors to answer with. */
 #define POISON_DRAIN_MS 1000
+#define PATH_BYTES (CONFIG_TEXT_BYTES + 16)
 
 struct app {
     struct config config;
-    char ledger_path[CONFIG_TEXT_BYTES + 16], journal_folder[CONFIG_TEXT_BYTES + 16], keys_path[CONFIG_TEXT_BYTES + 16];
-    char blocks_path[CONFIG_TEXT_BYTES + 16];
+    char ledger_path[PATH_BYTES], journal_folder[PATH_BYTES], keys_path[PATH_BYTES];
+    char blocks_path[PATH_BYTES], payment_keys_path[PATH_BYTES];
     int lock_fd;
     struct ledger *ledger;
     struct gate *gate;
     struct people *people;
+    struct payment_keys *payment_keys;
     struct clerk *clerk;
     struct blocks *blocks;
     struct guard *guard;
@@ -122,6 +125,17 @@ static void people_end(struct app *app)
     people_close(app->people);
 }
 
+static enum fault payment_keys_start(struct app *app)
+{
+    const char *text = getenv("STAMPEDE_PAYMENT_KEYS_TEXT");
+    return payment_keys_open(&app->payment_keys, app->payment_keys_path, slice_of(text != NULL ? text : ""));
+}
+
+static void payment_keys_end(struct app *app)
+{
+    payment_keys_close(app->payment_keys);
+}
+
 static enum fault clerk_start(struct app *app)
 {
     const struct clerk_options options = {
@@ -211,13 +225,15 @@ static enum fault server_begin(struct app *app)
         .query_threads = (uint32_t)app->config.query_threads,
         .drain_ms_max = (uint32_t)app->config.drain_ms_max,
         .token_purchase_ttl_s = (uint32_t)app->config.token_purchase_ttl_s,
+        .payment_tolerance_s = (uint32_t)app->config.payment_tolerance_s,
     };
     const struct rooms rooms = { .gate = app->gate,
                                  .people = app->people,
                                  .clerk = app->clerk,
                                  .guard = app->guard,
                                  .lines = app->lines,
-                                 .blocks = app->blocks };
+                                 .blocks = app->blocks,
+                                 .payment_keys = app->payment_keys };
     enum fault fault = server_open(&app->server, &options, &rooms);
     if (fault != FAULT_NONE) return fault;
     server_check_lines(app->server);
@@ -240,6 +256,7 @@ static const struct {
     { "ledger", ledger_start, ledger_stop },
     { "gate", gate_begin, gate_end }, /* replay: only what is proved is served */
     { "people", people_start, people_end },
+    { "payment secrets", payment_keys_start, payment_keys_end },
     { "clerk", clerk_start, clerk_stop },
     { "block list", blocks_start, blocks_stop },
     { "guard", guard_start, guard_stop },
@@ -275,6 +292,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     log_set_level(level_of(app->config.log_level));
     server_reload_tls(app->server);
     people_reload(app->people);
+    payment_keys_reload(app->payment_keys);
     lines_declare_all(app);
     server_check_lines(app->server);
     if (limits_changed) guard_change_limits(app->guard, &limits, LIMITS_ALL, &now);
@@ -309,6 +327,13 @@ static int app_wait(struct app *app, const sigset_t *signals, int argc, char **a
     }
 }
 
+/* The path an option gives, or a name in the data folder. */
+static void path_choose(char out[PATH_BYTES], const char *given, const char *data, const char *name)
+{
+    bool chosen = given[0] != '\0';
+    snprintf(out, PATH_BYTES, "%s%s%s", chosen ? given : data, chosen ? "" : "/", chosen ? "" : name);
+}
+
 static int command_serve(int argc, char **argv)
 {
     static struct app app;
@@ -316,10 +341,9 @@ static int command_serve(int argc, char **argv)
     log_set_level(level_of(app.config.log_level));
     snprintf(app.ledger_path, sizeof app.ledger_path, "%s/ledger.db", app.config.data);
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
-    snprintf(app.keys_path, sizeof app.keys_path, "%s%s", app.config.keys[0] ? app.config.keys : app.config.data,
-             app.config.keys[0] ? "" : "/keys");
-    snprintf(app.blocks_path, sizeof app.blocks_path, "%s%s", app.config.blocks[0] ? app.config.blocks : app.config.data,
-             app.config.blocks[0] ? "" : "/blocks");
+    path_choose(app.keys_path, app.config.keys, app.config.data, "keys");
+    path_choose(app.blocks_path, app.config.blocks, app.config.data, "blocks");
+    path_choose(app.payment_keys_path, app.config.payment_keys, app.config.data, "payment_keys");
 
     sigset_t signals;
     sigemptyset(&signals);

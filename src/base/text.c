@@ -76,6 +76,18 @@ bool text_has_control(struct slice text)
     return false;
 }
 
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r';
+}
+
+struct slice text_trim(struct slice text)
+{
+    while (text.len > 0 && is_blank(text.data[text.len - 1])) text.len--;
+    while (text.len > 0 && is_blank(text.data[0])) text = (struct slice){ text.data + 1, text.len - 1 };
+    return text;
+}
+
 size_t hex_encode(char *out, const uint8_t *data, size_t len)
 {
     static const char digits[] = "0123456789abcdef";

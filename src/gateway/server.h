@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 struct blocks;
+struct payment_keys;
 struct reactor;
 
 /* The rooms a request may reach. */
@@ -28,6 +29,7 @@ struct rooms {
     struct guard *guard;
     struct lines *lines;
     struct blocks *blocks;
+    struct payment_keys *payment_keys;
     struct crew *lists;                  /* the gateway's own: pages of the ledger, which may wait for the clerk */
     struct crew *lookups;                /* the gateway's own: single rows, which never wait */
     struct admission_counts *admissions; /* the gateway's own: grabs past the guard, by sale */
@@ -42,6 +44,7 @@ struct server_options {
     uint32_t query_threads;
     uint32_t drain_ms_max;
     uint32_t token_purchase_ttl_s;
+    uint32_t payment_tolerance_s;
 };
 
 struct server {

@@ -99,18 +99,6 @@ static const char *ring_add(struct jwt_ring *ring, struct slice line)
     return NULL;
 }
 
-static bool is_blank(char byte)
-{
-    return byte == ' ' || byte == '\t' || byte == '\r';
-}
-
-static struct slice line_trim(struct slice line)
-{
-    while (line.len > 0 && is_blank(line.data[line.len - 1])) line.len--;
-    while (line.len > 0 && is_blank(line.data[0])) line = (struct slice){ line.data + 1, line.len - 1 };
-    return line;
-}
-
 enum fault jwt_ring_open(struct jwt_ring **out, struct slice text, char objection[256])
 {
     struct jwt_ring *ring = calloc(1, sizeof(*ring));
@@ -123,7 +111,7 @@ enum fault jwt_ring_open(struct jwt_ring **out, struct slice text, char objectio
         const char *from = text.data + at;
         const char *newline = memchr(from, '\n', text.len - at);
         size_t len = newline != NULL ? (size_t)(newline - from) : text.len - at;
-        struct slice line = line_trim((struct slice){ from, len });
+        struct slice line = text_trim((struct slice){ from, len });
         if (line.len > 0 && line.data[0] != '#') wrong = ring_add(ring, line);
         at += len + 1;
     }

@@ -256,9 +256,26 @@ static void base64url_is_one_to_one(void **state)
     }
 }
 
+static void trimming_takes_blanks_from_the_ends_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        struct slice text;
+        const char *want;
+    } rows[] = {
+        { SLICE(""), "" },       { SLICE(" \t\r "), "" }, { SLICE("a"), "a" },
+        { SLICE(" a"), "a" },    { SLICE("a\t\r"), "a" }, { SLICE(" \ta b\t c\r"), "a b\t c" },
+        { SLICE("\na"), "\na" }, { SLICE("a\0"), "a" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows) - 1; i++)
+        assert_true(slice_is(text_trim(rows[i].text), rows[i].want));
+    assert_int_equal(text_trim(rows[sizeof(rows) / sizeof(*rows) - 1].text).len, 2); /* a NUL is no blank */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trimming_takes_blanks_from_the_ends_alone),
         cmocka_unit_test(a_number_is_digits_within_64_bits_and_nothing_else),
         cmocka_unit_test(every_number_comes_back_as_it_was),
         cmocka_unit_test(every_character_but_the_surrogates_is_valid),

@@ -90,6 +90,8 @@ static void defaults_are_those_of_the_interface(void **state)
         { "limits", "" },
         { "blocks", "" },
         { "token_purchase_ttl_s", "600" },
+        { "payment_keys", "" },
+        { "payment_tolerance_s", "300" },
     };
     assert_int_equal(sizeof(script) / sizeof(script[0]), OPTIONS_COUNT);
     for (size_t i = 0; i < OPTIONS_COUNT; i++)
