@@ -9,6 +9,9 @@
 #include <stdlib.h>
 
 #define TICK_MS 50
+/* Holds end within the first of these after their time, and take no longer than the second from a turn of the loop. */
+#define EXPIRY_MS 10
+#define EXPIRY_SLICE_US 300
 #define BACKLOG 4096
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -57,8 +60,9 @@ static void close_handle(uv_handle_t *handle, void *arg)
 /* The reactor's own handles; the loop ends when they and all connections are closed. */
 static void reactor_finish(struct reactor *reactor)
 {
-    uv_handle_t *own[] = { (uv_handle_t *)&reactor->wake, (uv_handle_t *)&reactor->stop, (uv_handle_t *)&reactor->rest,
-                           (uv_handle_t *)&reactor->rise, (uv_handle_t *)&reactor->tick };
+    uv_handle_t *own[] = { (uv_handle_t *)&reactor->wake,    (uv_handle_t *)&reactor->stop, (uv_handle_t *)&reactor->rest,
+                           (uv_handle_t *)&reactor->rise,    (uv_handle_t *)&reactor->tick, (uv_handle_t *)&reactor->expiry,
+                           (uv_handle_t *)&reactor->expiring };
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) close_handle(own[i], NULL);
 }
 
@@ -83,6 +87,20 @@ static void on_tick(uv_timer_t *handle)
     if (reactor->connections == 0 && reactor->requests == 0) reactor_finish(reactor);
 }
 
+/* A million holds may be due at once: what one slice leaves is for the next turn, after the requests that have come. */
+static void on_expiring(uv_idle_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    if (!gate_expire(reactor->server->rooms.gate, EXPIRY_SLICE_US)) uv_idle_stop(&reactor->expiring);
+}
+
+static void on_expiry(uv_timer_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    if (uv_is_active((uv_handle_t *)&reactor->expiring)) return;
+    if (gate_expire(reactor->server->rooms.gate, EXPIRY_SLICE_US)) uv_idle_start(&reactor->expiring, on_expiring);
+}
+
 static void on_stop(uv_async_t *handle)
 {
     struct reactor *reactor = handle->data;
@@ -91,6 +109,8 @@ static void on_stop(uv_async_t *handle)
     reactor->drain_until_ms = uv_now(&reactor->loop) + reactor->server->options.drain_ms_max;
     close_handle((uv_handle_t *)&reactor->listener, NULL);
     connections_close_idle(reactor);
+    uv_timer_stop(&reactor->expiry);
+    uv_idle_stop(&reactor->expiring);
     uv_timer_start(&reactor->tick, on_tick, 0, 20);
 }
 
@@ -105,9 +125,12 @@ static enum fault reactor_handles(struct reactor *reactor, int listen_fd)
     failed |= uv_prepare_init(loop, &reactor->rest);
     failed |= uv_check_init(loop, &reactor->rise);
     failed |= uv_timer_init(loop, &reactor->tick);
+    failed |= uv_timer_init(loop, &reactor->expiry);
+    failed |= uv_idle_init(loop, &reactor->expiring);
     if (failed) return FAULT_MEMORY;
     reactor->listener.data = reactor->wake.data = reactor->stop.data = reactor;
     reactor->rest.data = reactor->rise.data = reactor->tick.data = reactor;
+    reactor->expiry.data = reactor->expiring.data = reactor;
     return FAULT_NONE;
 }
 
@@ -139,6 +162,8 @@ static void reactor_run(void *arg)
     uv_prepare_start(&reactor->rest, on_rest);
     uv_check_start(&reactor->rise, on_rise);
     uv_timer_start(&reactor->tick, on_tick, TICK_MS, TICK_MS);
+    bool first = reactor == reactor->server->reactors[0];
+    if (first) uv_timer_start(&reactor->expiry, on_expiry, EXPIRY_MS, EXPIRY_MS);
     uv_run(&reactor->loop, UV_RUN_DEFAULT);
 }
 

@@ -61,6 +61,8 @@ struct reactor {
     uv_prepare_t rest;
     uv_check_t rise;
     uv_timer_t tick;
+    uv_timer_t expiry;  /* the first reactor's: looks for holds that are due */
+    uv_idle_t expiring; /* while there are more than one look ends */
     uv_thread_t thread;
     bool draining;
     uint64_t drain_until_ms;
