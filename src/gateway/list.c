@@ -16,6 +16,18 @@ bool query_text(struct request *request, const char *name, char *out, size_t siz
     return false;
 }
 
+bool query_time(struct request *request, const char *name, bool *given, uint64_t *ms)
+{
+    char text[40], detail[96];
+    bool bad = false;
+    *ms = 0;
+    *given = http_query_get(request->http.query, name, text, sizeof text, &bad);
+    if (!bad && (!*given || time_from_text(slice_of(text), ms))) return true;
+    snprintf(detail, sizeof detail, "%s must be a time such as 2026-01-31T12:00:00Z, percent-encoded", name);
+    reply_problem(request, PROBLEM_BAD_INPUT, detail);
+    return false;
+}
+
 bool query_page(struct request *request)
 {
     char text[32];

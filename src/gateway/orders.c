@@ -32,12 +32,10 @@ static void order_reply(struct request *request, const struct order *order, cons
 
 static void order_run(struct query *query, struct ledger *ledger)
 {
-    struct ledger_order row;
-    query->fault = ledger_order(ledger, query->id, &row, &query->found);
-    if (query->fault == FAULT_NONE && query->found) query->order = row.order;
+    query->fault = ledger_order(ledger, query->id, &query->filed, &query->found);
     bool sale_found = false;
     if (query->fault == FAULT_NONE && query->found)
-        query->fault = ledger_sale(ledger, query->order.sale_id, &query->sale, &sale_found);
+        query->fault = ledger_sale(ledger, query->filed.order.sale_id, &query->sale, &sale_found);
     query->found = query->found && sale_found;
 }
 
@@ -50,7 +48,7 @@ static void order_filed(struct crew_job *job)
     } else if (!query->found) {
         reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL);
     } else {
-        order_reply(request, &query->order, query->sale.seller);
+        order_reply(request, &query->filed.order, query->sale.seller);
     }
 }
 
@@ -70,15 +68,90 @@ static void order_done(struct gate_ticket *ticket)
     }
 }
 
+/* The number of the path, if it can be one. False: has replied. */
+static bool order_is_given(struct request *request)
+{
+    if (request->id != 0 && request->id <= gate_seq_decided(request_rooms(request)->gate)) return true;
+    reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL); /* a number not given out yet costs no query */
+    return false;
+}
+
 void order_get(struct request *request)
 {
-    struct gate *gate = request_rooms(request)->gate;
-    if (request->id == 0 || request->id > gate_seq_decided(gate)) {
-        reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL); /* a number not given out yet costs no query */
-        return;
-    }
+    if (!order_is_given(request)) return;
     request->ticket.done = order_done;
     gate_order(request->reactor->lane, request->id, &request->ticket);
+}
+
+/* What memory has let go of is not held any more; whose it was decides whether they hear so. */
+static void cancel_filed(struct crew_job *job)
+{
+    struct request *request = REQUEST_OF(job, query.job);
+    const struct query *query = &request->query;
+    if (job->late || query->fault != FAULT_NONE) {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+    } else if (!query->found || !order_is_for(request, &query->filed.order, query->sale.seller)) {
+        reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL);
+    } else {
+        reply_problem(request, PROBLEM_NOT_HELD, NULL);
+    }
+}
+
+static void cancel_done(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    struct json_out out;
+    switch (ticket->verdict) {
+    case VERDICT_DONE:
+        render_order(reply_json(request, &out), &ticket->order);
+        reply_send(request, 200, &out);
+        break;
+    case VERDICT_NO_SUCH_ORDER:
+        request->query.id = request->id;
+        request->query.seq_wait = 0; /* what memory let go of has been filed */
+        request_query(request, order_run, cancel_filed);
+        break;
+    default:
+        reply_verdict(request, ticket->verdict);
+    }
+}
+
+static enum canceller canceller_of(enum role role)
+{
+    switch (role) {
+    case ROLE_CUSTOMER:
+        return CANCELLER_BUYER;
+    case ROLE_SELLER:
+        return CANCELLER_SELLER;
+    case ROLE_ADMIN:
+        return CANCELLER_ADMIN;
+    case ROLE_NONE:
+        break;
+    }
+    return CANCELLER_NONE;
+}
+
+void cancel_post(struct request *request)
+{
+    static const struct json_field fields[] = {
+        { .name = "reason", .kind = JSON_TEXT, .min = 1, .max = CANCEL_REASON_BYTES_MAX },
+    };
+    char reason[CANCEL_REASON_BYTES_MAX + 1] = "";
+    struct json_found found;
+    if (!body_read(request, fields, 1, reason, &found)) return;
+    struct cancel cancel = {
+        .order_no = request->id,
+        .by = canceller_of(request->who.role),
+        .name = request->who.name,
+        .reason = slice_of(reason),
+    };
+    if (cancel.by != CANCELLER_BUYER && cancel.reason.len == 0) {
+        reply_problem(request, PROBLEM_BAD_INPUT, "reason is missing: say why, in a text of 1 to 200 bytes");
+        return;
+    }
+    if (!order_is_given(request)) return;
+    request->ticket.done = cancel_done;
+    gate_cancel(request->reactor->lane, &cancel, &request->ticket);
 }
 
 static void orders_visit(void *arg, const struct order *order)
@@ -96,6 +169,8 @@ static void orders_run(struct query *query, struct ledger *ledger)
         .seller = slice_of(query->seller),
         .sale_id = query->id,
         .state = query->state,
+        .from_ms = query->from_ms,
+        .to_ms = query->to_ms,
         .after = query->after,
         .limit = query->limit,
     };
@@ -104,25 +179,61 @@ static void orders_run(struct query *query, struct ledger *ledger)
     if (query->fault == FAULT_NONE) query_list_end(query);
 }
 
+/* Whose orders: one's own, of one's own sales, or anyone's; of one buyer where that is asked. False: has replied. */
+static bool orders_owner(struct request *request)
+{
+    struct query *query = &request->query;
+    struct slice name = request->who.name;
+    query->seller[0] = '\0';
+    if (!query_text(request, "buyer", query->buyer, sizeof query->buyer)) return false;
+    switch (request->who.role) {
+    case ROLE_CUSTOMER:
+        if (query->buyer[0] != '\0' && !slice_is(name, query->buyer)) {
+            reply_problem(request, PROBLEM_BAD_INPUT, "buyer is for sellers and admins: you see your own orders");
+            return false;
+        }
+        memcpy(query->buyer, name.data, name.len);
+        query->buyer[name.len] = '\0';
+        break;
+    case ROLE_SELLER:
+        memcpy(query->seller, name.data, name.len);
+        query->seller[name.len] = '\0';
+        break;
+    case ROLE_ADMIN:
+    case ROLE_NONE:
+        break;
+    }
+    return true;
+}
+
+/* from is inclusive, to is not. False: has replied. */
+static bool orders_span(struct request *request)
+{
+    struct query *query = &request->query;
+    bool has_from, has_to;
+    if (!query_time(request, "from", &has_from, &query->from_ms) || !query_time(request, "to", &has_to, &query->to_ms))
+        return false;
+    if (has_from && has_to && query->from_ms > query->to_ms) {
+        reply_problem(request, PROBLEM_BAD_INPUT, "from must not be after to");
+        return false;
+    }
+    if (has_to && query->to_ms == 0) query->to_ms = 1; /* 0 would mean no end; nothing was won at either */
+    return true;
+}
+
 void orders_get(struct request *request)
 {
-    static const char *const states[] = { "held", "paid", "cancelled", "expired", NULL };
+    const char *states[ORDER_STATE_LAST + 2] = { NULL };
+    for (enum order_state state = 0; state <= ORDER_STATE_LAST; state++) states[state] = order_state_word(state);
     struct query *query = &request->query;
     char sale[24];
     if (!query_page(request) || !query_choice(request, "state", states, &query->state) ||
-        !query_text(request, "sale", sale, sizeof sale))
+        !query_text(request, "sale", sale, sizeof sale) || !orders_owner(request) || !orders_span(request))
         return;
     query->id = 0;
     if (sale[0] != '\0' && (!text_to_u64(slice_of(sale), &query->id) || query->id == 0)) {
         reply_problem(request, PROBLEM_BAD_INPUT, "sale must be the id of a sale");
         return;
-    }
-    query->buyer[0] = query->seller[0] = '\0';
-    struct slice name = request->who.name;
-    char *owner = request->who.role == ROLE_CUSTOMER ? query->buyer : query->seller;
-    if (request->who.role != ROLE_ADMIN) {
-        memcpy(owner, name.data, name.len);
-        owner[name.len] = '\0';
     }
     list_ask(request, orders_run);
 }

@@ -18,7 +18,7 @@ struct query {
     bool found;
 
     /* What is asked. */
-    uint64_t id, now_ms, after;
+    uint64_t id, now_ms, after, from_ms, to_ms;
     uint32_t limit;
     int state;
     char seller[USERNAME_BYTES_MAX + 1];
@@ -29,6 +29,7 @@ struct query {
     /* What was found: one of them, or a rendered list. */
     struct sale sale;
     struct order order;
+    struct ledger_order filed;
     char *list; /* from malloc; freed when it is sent */
     struct json_out list_out;
     uint32_t list_count;

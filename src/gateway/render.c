@@ -87,6 +87,8 @@ void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms)
     json_time(out, terms->opens_ms);
     time_or_null(out, "closes_at", terms->closes_ms);
     number_or_null(out, "pay_within_s", terms->pay_within_s);
+    json_key(out, "late_payment");
+    json_text(out, late_payment_word(terms->late_payment));
     json_key(out, "admission");
     json_text(out, admission_word(terms->admission));
     number_or_null(out, "tokens_max", terms->tokens_max);

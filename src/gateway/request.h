@@ -38,6 +38,10 @@ struct request {
     bool entered;
     bool turned_away; /* past admit_max */
     char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
+    /* Of a payment, for the same. */
+    int64_t amount;
+    bool failed; /* the provider says so: nothing changes */
+    char payment_ref[PAYMENT_REF_BYTES_MAX + 1];
 
     union {
         struct gate_ticket ticket;

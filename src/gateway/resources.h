@@ -50,6 +50,9 @@ void token_render(struct request *request, struct json_out *out, uint64_t nonce)
 /* orders.c */
 void orders_get(struct request *request);
 void order_get(struct request *request);
+void cancel_post(struct request *request);
+/* payments.c: what the payment provider says */
+void payments_post(struct request *request);
 /* blocks.c: whom admins turn away */
 void blocks_get(struct request *request);
 void blocks_post(struct request *request);
@@ -79,6 +82,8 @@ bool query_page(struct request *request);
 bool query_choice(struct request *request, const char *name, const char *const *words, int *out);
 /* A query field of text into out, empty if absent. False: has replied. */
 bool query_text(struct request *request, const char *name, char *out, size_t size);
+/* A query field with a time (RFC 3339); 0 if absent. False: has replied. */
+bool query_time(struct request *request, const char *name, bool *given, uint64_t *ms);
 /* Runs the list once the clerk has filed all that is decided at this moment: nobody misses what they just did, or what a
  * sale shown from memory just told them. */
 void list_ask(struct request *request, void (*run)(struct query *query, struct ledger *ledger));

@@ -12,6 +12,8 @@ static const struct route routes[] = {
     { HTTP_GET_, "/v1/orders/{order}", WHO_USER, RATE_QUERY, order_get },
     { HTTP_GET_, "/v1/sales", WHO_ANYONE, RATE_QUERY, sales_get },
     { HTTP_GET_, "/v1/orders", WHO_USER, RATE_QUERY, orders_get },
+    { HTTP_POST_, "/v1/payments", WHO_ANYONE | WHO_SIGNED, RATE_WRITE, payments_post },
+    { HTTP_POST_, "/v1/orders/{order}/cancel", WHO_USER, RATE_WRITE, cancel_post },
     { HTTP_POST_, "/v1/users", WHO_ANYONE, RATE_REGISTER, users_post },
     { HTTP_POST_, "/v1/login", WHO_ANYONE, RATE_LOGIN, login_post },
     { HTTP_POST_, "/v1/logout", WHO_USER, RATE_WRITE, logout_post },
@@ -90,7 +92,7 @@ void routes_print(FILE *out)
         const char *word;
     } words[] = {
         { WHO_ANYONE, "anyone" }, { WHO_CUSTOMER, "customer" }, { WHO_SELLER, "seller" },
-        { WHO_ADMIN, "admin" },   { WHO_ADMITTED, "admitted" },
+        { WHO_ADMIN, "admin" },   { WHO_ADMITTED, "admitted" }, { WHO_SIGNED, "signed" },
     };
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         fprintf(out, "%s %s ", method_words[routes[i].method], routes[i].path);

@@ -10,7 +10,8 @@
 
 struct request;
 
-/* Who may enter. ADMITTED: the sale itself says (its admission), the handler checks. */
+/* Who may enter. ADMITTED: the sale itself says (its admission), the handler checks. SIGNED: anyone whose message is signed
+ * by the payment provider, the handler checks. */
 enum {
     WHO_CUSTOMER = 1 << 0,
     WHO_SELLER = 1 << 1,
@@ -18,6 +19,7 @@ enum {
     WHO_ANYONE = 1 << 3,
     WHO_ADMITTED = 1 << 4,
     WHO_BLOCKED = 1 << 5, /* the guard does not look at all: also whoever is on the block list */
+    WHO_SIGNED = 1 << 6,
     WHO_USER = WHO_CUSTOMER | WHO_SELLER | WHO_ADMIN,
 };
 

@@ -7,7 +7,7 @@ struct sale_body {
     int64_t stock;
     int64_t price, units, grabs, pay_within_s; /* wide, until their bounds are checked */
     int64_t tokens_max, admit_max, line_rate_per_s, line_size, line_timeout_ms;
-    char admission[16];
+    char admission[16], late_payment[16];
 };
 
 #define FIELD(member) .offset = offsetof(struct sale_body, member)
@@ -59,11 +59,12 @@ static const struct json_field sale_fields[] = {
       FIELD(terms.line_name),
       .members = line_fields,
       .members_count = sizeof line_fields / sizeof *line_fields },
+    { .name = "late_payment", .kind = JSON_TEXT, .min = 1, .max = 15, FIELD(late_payment) },
     { .name = "stock", .kind = JSON_INTEGER, .min = 1, .max = STOCK_MAX, FIELD(stock) },
 };
-#define PATCH_FIELDS 13 /* all but stock */
+#define PATCH_FIELDS 14 /* all but stock */
 #define GIVEN_STOCK (1u << PATCH_FIELDS)
-_Static_assert(TERM_NAME == 1 && TERM_LINE == 1 << (PATCH_FIELDS - 1), "the rows follow the bits");
+_Static_assert(TERM_NAME == 1 && TERM_LATE_PAYMENT == 1 << (PATCH_FIELDS - 1), "the rows follow the bits");
 
 static const char *currency_objection(const char *currency)
 {
@@ -78,6 +79,16 @@ static bool admission_read(const char *word, enum admission *out)
     for (enum admission admission = 0; admission <= ADMISSION_LAST; admission++) {
         if (strcmp(word, admission_word(admission)) != 0) continue;
         *out = admission;
+        return true;
+    }
+    return false;
+}
+
+static bool late_payment_read(const char *word, enum late_payment *out)
+{
+    for (enum late_payment late = 0; late <= LATE_PAYMENT_LAST; late++) {
+        if (strcmp(word, late_payment_word(late)) != 0) continue;
+        *out = late;
         return true;
     }
     return false;
@@ -100,6 +111,8 @@ static bool sale_body_read(struct request *request, size_t count, struct sale_bo
     const char *objection = currency_objection(body->terms.currency);
     if (found->given & TERM_ADMISSION && !admission_read(body->admission, &body->terms.admission))
         objection = "admission must be open, login, token or line";
+    if (found->given & TERM_LATE_PAYMENT && !late_payment_read(body->late_payment, &body->terms.late_payment))
+        objection = "late_payment must be retake or refund";
     struct line_terms declared;
     if (body->terms.line_name[0] != '\0' &&
         !lines_declared(request_rooms(request)->lines, slice_of(body->terms.line_name), &declared))

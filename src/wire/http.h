@@ -31,7 +31,8 @@ struct http_request {
     struct slice authorization, content_type, idempotency_key, if_none_match;
     bool has_idempotency_key;
     struct slice forwarded_for; /* X-Forwarded-For, the last where there are several: the one the nearest proxy wrote */
-    struct slice body;          /* decoded; chunked bodies are decoded in place */
+    struct slice webhook_id, webhook_timestamp, webhook_signature; /* of a signed message: wire/signature.h */
+    struct slice body;                                             /* decoded; chunked bodies are decoded in place */
     bool keep_alive;
     bool http10;
 };
@@ -55,6 +56,9 @@ enum http_field {
     HTTP_IF_NONE_MATCH,
     HTTP_EXPECT,
     HTTP_FORWARDED_FOR,
+    HTTP_WEBHOOK_ID,
+    HTTP_WEBHOOK_TIMESTAMP,
+    HTTP_WEBHOOK_SIGNATURE,
     HTTP_FIELDS
 };
 

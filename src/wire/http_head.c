@@ -120,6 +120,8 @@ static enum http_field field_of(const char *name, size_t len)
         return same_word(name, "host", 4) ? HTTP_HOST : HTTP_FIELDS;
     case 6:
         return same_word(name, "expect", 6) ? HTTP_EXPECT : HTTP_FIELDS;
+    case 10:
+        return same_word(name, "webhook-id", 10) ? HTTP_WEBHOOK_ID : HTTP_FIELDS;
     case 12:
         return same_word(name, "content-type", 12) ? HTTP_CONTENT_TYPE : HTTP_FIELDS;
     case 13:
@@ -131,6 +133,8 @@ static enum http_field field_of(const char *name, size_t len)
         if (same_word(name, "idempotency-key", 15)) return HTTP_IDEMPOTENCY_KEY;
         return same_word(name, "x-forwarded-for", 15) ? HTTP_FORWARDED_FOR : HTTP_FIELDS;
     case 17:
+        if (same_word(name, "webhook-timestamp", 17)) return HTTP_WEBHOOK_TIMESTAMP;
+        if (same_word(name, "webhook-signature", 17)) return HTTP_WEBHOOK_SIGNATURE;
         return same_word(name, "transfer-encoding", 17) ? HTTP_TRANSFER_ENCODING : HTTP_FIELDS;
     default:
         return HTTP_FIELDS;

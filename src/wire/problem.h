@@ -11,6 +11,7 @@
     ROW(NOT_LOGGED_IN, 401, "Not logged in", "Log in at POST /v1/login and send Authorization: Bearer TOKEN.")              \
     ROW(TOKEN_EXPIRED, 401, "Login expired", "Log in again at POST /v1/login.")                                             \
     ROW(BAD_LOGIN, 401, "Wrong name or password", "Check the name and the password and try again.")                         \
+    ROW(BAD_SIGNATURE, 401, "Bad signature", "Sign the message as the payment provider does; see docs/operations.md.")      \
     ROW(FORBIDDEN, 403, "Not for this role", "This route is not open to the role you are logged in with.")                  \
     ROW(TOKEN_REQUIRED, 403, "Token required",                                                                              \
         "Get a purchase token at POST /v1/sales/{sale}/tokens and send it as token.")                                       \
@@ -38,6 +39,9 @@
     ROW(NO_LINE, 409, "No line", "This sale has no line to stand in; see its admission.")                                   \
     ROW(NO_TOKENS_LEFT, 409, "No tokens left", "All purchase tokens of this sale have been handed out.")                    \
     ROW(NO_TOKENS_NEEDED, 409, "No tokens needed", "This sale hands out no purchase tokens; see its admission.")            \
+    ROW(NOT_HELD, 409, "Not held", "Only a held order can be cancelled; see its state.")                                    \
+    ROW(AMOUNT_MISMATCH, 409, "Wrong amount", "The payment must be of the amount of the order; see order.")                 \
+    ROW(ALREADY_PAID, 409, "Already paid", "Another payment was taken for this order: give this one back.")                 \
     ROW(SALE_OPEN, 409, "Sale is open",                                                                                     \
         "While a sale is open only name, description, closes_at (later), pay_within_s and line may change.")                \
     ROW(NOT_AVAILABLE, 409, "Not available",                                                                                \

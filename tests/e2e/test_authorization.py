@@ -10,7 +10,7 @@ import yaml
 from harness import ROOT, Shop, mint_name, problem, run
 
 ACTORS = ["nobody", "customer", "other customer", "seller", "other seller", "admin"]
-WORDS = {"anyone", "customer", "seller", "admin", "admitted"}
+WORDS = {"anyone", "customer", "seller", "admin", "admitted", "signed"}
 
 
 def routes_read():
@@ -36,6 +36,7 @@ def test_the_table_holds_every_route_of_this_release():
     expected = {("POST", "/v1/users"), ("POST", "/v1/login"), ("POST", "/v1/logout"), ("POST", "/v1/sales"), ("GET", "/v1/sales"), ("GET", "/v1/sales/{}"),
                 ("PATCH", "/v1/sales/{}"), ("POST", "/v1/sales/{}/stock"), ("POST", "/v1/sales/{}/pause"), ("POST", "/v1/sales/{}/resume"),
                 ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/v1/blocks"),
+                ("POST", "/v1/orders/{}/cancel"), ("POST", "/v1/payments"),
                 ("POST", "/v1/blocks"), ("DELETE", "/v1/blocks/{}"), ("POST", "/v1/sales/{}/tokens"), ("POST", "/v1/sales/{}/line"),
                 ("GET", "/v1/sales/{}/line/{}"), ("DELETE", "/v1/sales/{}/line/{}"), ("GET", "/v1/limits"), ("PUT", "/v1/limits"), ("GET", "/healthz"),
                 ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml")}
@@ -50,7 +51,8 @@ def test_the_table_opens_what_api_opens():
     seller, everyone = {"seller", "admin"}, {"customer", "seller", "admin"}
     expected = {("POST", "/v1/logout"): everyone, ("POST", "/v1/sales"): seller, ("PATCH", "/v1/sales/{}"): seller, ("POST", "/v1/sales/{}/stock"): seller,
                 ("POST", "/v1/sales/{}/pause"): seller, ("POST", "/v1/sales/{}/resume"): seller, ("POST", "/v1/sales/{}/close"): seller,
-                ("GET", "/v1/orders"): everyone, ("GET", "/v1/orders/{}"): everyone, ("POST", "/v1/sales/{}/grabs"): {"admitted"},
+                ("GET", "/v1/orders"): everyone, ("GET", "/v1/orders/{}"): everyone, ("POST", "/v1/orders/{}/cancel"): everyone, ("POST", "/v1/payments"): {"anyone", "signed"},
+                ("POST", "/v1/sales/{}/grabs"): {"admitted"},
                 ("GET", "/v1/blocks"): {"admin"}, ("POST", "/v1/blocks"): {"admin"}, ("DELETE", "/v1/blocks/{}"): {"admin"},
                 ("POST", "/v1/sales/{}/tokens"): {"customer"}, ("POST", "/v1/sales/{}/line"): {"customer"}, ("GET", "/v1/sales/{}/line/{}"): {"customer"},
                 ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
@@ -64,7 +66,7 @@ class Stage:
     def __init__(self, server):
         self.shop = Shop(server)
         self.customer = mint_name("customer")
-        self.sale = self.shop.sale(stock=5)["id"]
+        self.sale = self.shop.sale(stock=5, pay_within_s=3600)["id"]
         self.order = self.shop.win(self.sale, self.customer)["no"]
         self.tokens = {"nobody": None, "customer": self.shop.buyer(self.customer), "other customer": server.token(mint_name("customer")),
                        "seller": self.shop.seller_token, "other seller": server.token(mint_name("seller"), "seller"), "admin": self.shop.admin_token}
@@ -81,7 +83,8 @@ class Stage:
         bodies = {("POST", "/v1/users"): {"username": mint_name("user"), "password": "long enough", "role": "customer"},
                   ("POST", "/v1/login"): {"username": mint_name("nobody"), "password": "long enough"},
                   ("POST", "/v1/sales"): {"name": mint_name("sale"), "stock": 1}, ("PATCH", "/v1/sales/{}"): {"description": "changed"},
-                  ("POST", "/v1/sales/{}/stock"): {"add": 3},
+                  ("POST", "/v1/sales/{}/stock"): {"add": 3}, ("POST", "/v1/orders/{}/cancel"): {"reason": "a test"},
+                  ("POST", "/v1/payments"): {"order": self.order, "amount": None, "payment_ref": "p", "status": "succeeded"},
                   ("POST", "/v1/blocks"): {"entry": f"user {mint_name('blocked')}"}}
         return bodies.get((method, plain(path)))
 
@@ -95,6 +98,8 @@ def expected_statuses(method, path, roles, actor):
     route = (method, plain(path))
     if "admitted" in roles:  # a sale for those logged in, in which the customer has an order already
         return {"nobody": {401}, "customer": {409}, "other customer": {201}}.get(actor, {403})
+    if "signed" in roles:  # whoever asks: a login is no signature
+        return {401}
     if "anyone" in roles:
         return {401} if route == ("POST", "/v1/login") else {200, 201}
     if actor == "nobody":

@@ -113,7 +113,8 @@ def test_a_price_whose_amount_no_reader_could_hold_is_refused(shop):
 
 WRONG_TYPES = [("name", 5), ("name", None), ("name", ["x"]), ("name", {}), ("name", True), ("stock", None), ("description", 5), ("description", []),
                ("currency", 5), ("currency", []), ("opens_at", 1700000000), ("opens_at", []), ("closes_at", 1700000000), ("closes_at", {}),
-               ("admission", 1), ("admission", []), ("admission", True), ("line", 1), ("line", []), ("line", True), ("line", {}), ("line", {"rate_per_s": 1}),
+               ("admission", 1), ("admission", []), ("admission", True), ("late_payment", 1), ("late_payment", None), ("late_payment", True),
+               ("line", 1), ("line", []), ("line", True), ("line", {}), ("line", {"rate_per_s": 1}),
                ("line", {"rate_per_s": 1, "size": 1, "timeout_ms": 1, "name": "x"}), ("line", {"rate_per_s": "1", "size": 1, "timeout_ms": 1}),
                ("line", {"rate_per_s": 1, "size": None, "timeout_ms": 1}), ("line", {"rate_per_s": 1, "size": 1.5, "timeout_ms": 1})]
 
@@ -130,7 +131,7 @@ BAD_VALUES = [("name", ""), ("name", "n" * 129), ("name", "é" * 65), ("name", "
               ("admission", "tokens"), ("admission", "line"), ("admission", "Open"), ("line", ""), ("line", "l" * 33), ("line", "two words"), ("line", "dot.ted"), ("line", "é"),
               ("line", {"rate_per_s": 0, "size": 1, "timeout_ms": 1}), ("line", {"rate_per_s": 1, "size": -1, "timeout_ms": 1}),
               ("line", {"rate_per_s": 1, "size": 1, "timeout_ms": 2 ** 64}), ("line", {"rate_per_s": 10 ** 7, "size": 1, "timeout_ms": 1}),
-              ("admission", ""), ("opens_at", ""), ("opens_at", "now"), ("opens_at", "2030-01-01"),
+              ("admission", ""), ("late_payment", ""), ("late_payment", "Retake"), ("late_payment", "keep"), ("opens_at", ""), ("opens_at", "now"), ("opens_at", "2030-01-01"),
               ("opens_at", "2030-01-01T00:00:00"), ("opens_at", "2030-13-01T00:00:00Z"), ("opens_at", "2030-02-30T00:00:00Z"), ("opens_at", "2029-02-29T00:00:00Z"),
               ("opens_at", "2030-01-01T24:00:00Z"), ("opens_at", "2030-01-01T00:60:00Z"), ("opens_at", "2030-01-01T00:00:00.Z"),
               ("opens_at", "2030-01-01T00:00:00+25:00"), ("opens_at", "2030-01-01T00:00:00Z "), ("opens_at", " 2030-01-01T00:00:00Z"),
@@ -250,7 +251,7 @@ def test_a_wrong_method_is_405_and_says_which_are_right(shop, method, path, allo
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/", "/v2/sales", "/v1/sale", "/v1/sales/", "/v1/sales//", "//v1/sales", "/v1//sales", "/V1/sales", "/v1/sales/1/", "/v1/sales/1/grab",
                                   "/v1/sales/1/grabs/", "/v1/sales/../sales", "/v1/./sales", "/v1/%73ales", "/v1/sales/1/2/3", "/healthz/", "/healthz%00", "/etc/passwd",
-                                  "/../../etc/passwd", "/v1/orders/1/cancel", "/v1/payments", "/v1/sales/1/tokens/1", "/v1/sales;x", "/" + "a" * 3000])
+                                  "/../../etc/passwd", "/v1/orders/1/cancel/", "/v1/payments/1", "/v1/sales/1/tokens/1", "/v1/sales;x", "/" + "a" * 3000])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_unknown_route_is_404(shop, method, path):
     answer = shop.client.request(method, path, None, shop.admin_token)

@@ -7,7 +7,7 @@ import pytest
 from harness import Shop, mint_name, problem, request_bytes, time_text
 
 FIELDS = {"id", "seller", "name", "description", "price", "currency", "state", "offered", "available", "held", "sold", "units_per_grab_max",
-          "grabs_per_buyer_max", "opens_at", "closes_at", "pay_within_s", "admission", "tokens_max", "admit_max", "line", "now"}
+          "grabs_per_buyer_max", "opens_at", "closes_at", "pay_within_s", "late_payment", "admission", "tokens_max", "admit_max", "line", "now"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
@@ -25,7 +25,7 @@ def test_a_sale_of_defaults_is_what_api_says(shop):
     assert set(sale) == FIELDS
     assert isinstance(sale["id"], str) and sale["id"]
     expected = {"seller": shop.seller, "name": name, "price": None, "currency": None, "state": "open", "offered": 7, "available": 7,
-                "held": 0, "sold": 0, "units_per_grab_max": 1, "grabs_per_buyer_max": 1, "closes_at": None, "pay_within_s": None,
+                "held": 0, "sold": 0, "units_per_grab_max": 1, "grabs_per_buyer_max": 1, "closes_at": None, "pay_within_s": None, "late_payment": "retake",
                 "admission": "login", "tokens_max": None, "admit_max": None, "line": None}
     assert {field: sale[field] for field in expected} == expected
     assert sale["description"] in (None, "")
@@ -37,7 +37,7 @@ def test_a_sale_of_defaults_is_what_api_says(shop):
 def test_a_sale_keeps_everything_it_was_given(shop):
     given = {"name": mint_name("卖 \"品\""), "description": "two\nlines\tand \\ 😀 </script>", "price": 1999, "currency": "EUR",
              "units_per_grab_max": 4, "grabs_per_buyer_max": 3, "opens_at": "2001-02-03T04:05:06.789Z", "closes_at": "2999-12-31T23:59:59.999Z",
-             "pay_within_s": 900, "admission": "line", "tokens_max": 77, "admit_max": 88, "line": {"rate_per_s": 5, "size": 6, "timeout_ms": 7}}
+             "pay_within_s": 900, "late_payment": "refund", "admission": "line", "tokens_max": 77, "admit_max": 88, "line": {"rate_per_s": 5, "size": 6, "timeout_ms": 7}}
     sale = shop.sale(stock=12, **given)
     assert {field: sale[field] for field in given} == given
     assert without_now(shop.show(sale["id"])) == without_now(sale)
@@ -53,7 +53,7 @@ def test_times_of_any_offset_are_shown_in_utc(shop, given, meant):
 
 @pytest.mark.parametrize("field,value", [("name", "n"), ("name", "é" * 64), ("stock", 1), ("stock", 10 ** 9), ("description", ""), ("description", "d" * 2000),
                                          ("price", 0), ("price", 10 ** 12), ("units_per_grab_max", 1), ("grabs_per_buyer_max", 10 ** 6),
-                                         ("pay_within_s", 1), ("pay_within_s", 31536000), ("currency", "JPY")], ids=lambda v: str(v)[:12])
+                                         ("pay_within_s", 1), ("pay_within_s", 31536000), ("currency", "JPY"), ("late_payment", "retake"), ("late_payment", "refund")], ids=lambda v: str(v)[:12])
 def test_values_at_the_bounds_are_taken(shop, field, value):
     body = {"name": mint_name("sale"), "stock": 1, field: value}
     answer = shop.client.post("/v1/sales", body, shop.seller_token)
@@ -179,7 +179,7 @@ def test_now_is_in_every_answer_about_a_sale(shop):
 def test_an_upcoming_sale_may_change_wholly(shop):
     sale = shop.sale(opens_at="2100-01-01T00:00:00Z", price=5, currency="EUR")["id"]
     fields = {"name": mint_name("new"), "description": "new", "price": 7, "currency": "USD", "units_per_grab_max": 3, "grabs_per_buyer_max": 2,
-              "opens_at": "2101-01-01T00:00:00.000Z", "closes_at": "2102-01-01T00:00:00.000Z", "pay_within_s": 60, "admission": "token",
+              "opens_at": "2101-01-01T00:00:00.000Z", "closes_at": "2102-01-01T00:00:00.000Z", "pay_within_s": 60, "late_payment": "refund", "admission": "token",
               "tokens_max": 5, "admit_max": 6, "line": {"rate_per_s": 9, "size": 8, "timeout_ms": 7}}
     answer = shop.change(sale, **fields)
     assert answer.status == 200, answer
@@ -189,7 +189,7 @@ def test_an_upcoming_sale_may_change_wholly(shop):
 
 @pytest.mark.parametrize("field,value", [("price", 6), ("currency", "USD"), ("units_per_grab_max", 2), ("grabs_per_buyer_max", 2), ("opens_at", "2000-01-01T00:00:00Z"),
                                          ("opens_at", "2050-01-01T00:00:00Z"), ("admission", "open"), ("admission", "token"), ("closes_at", "2090-01-01T00:00:00Z"),
-                                         ("tokens_max", 5), ("admit_max", 5)])
+                                         ("tokens_max", 5), ("admit_max", 5), ("late_payment", "refund")])
 def test_an_open_sale_keeps_what_buyers_rely_on(shop, field, value):
     sale = shop.sale(price=5, currency="EUR", closes_at="2099-01-01T00:00:00Z")
     problem(shop.change(sale["id"], **{field: value}), 409, "SALE_OPEN")

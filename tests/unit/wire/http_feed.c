@@ -20,8 +20,15 @@ static void inside(struct slice slice, const char *data, size_t len)
 
 static void describe(const struct http_request *request, const char *data, struct feed_result *out)
 {
-    const struct slice slices[] = { request->path,         request->query,           request->authorization,
-                                    request->content_type, request->idempotency_key, request->if_none_match,
+    const struct slice slices[] = { request->path,
+                                    request->query,
+                                    request->authorization,
+                                    request->content_type,
+                                    request->idempotency_key,
+                                    request->if_none_match,
+                                    request->webhook_id,
+                                    request->webhook_timestamp,
+                                    request->webhook_signature,
                                     request->body };
     for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]); i++) inside(slices[i], data, out->used);
 

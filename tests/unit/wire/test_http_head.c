@@ -38,6 +38,10 @@ static const struct {
     ROW("POST / HTTP/1.1\r\n" H "Content-Length: 18446744073709551616\r\n\r\nhello"),
     ROW("POST / HTTP/1.1\r\n" H "Content-Length: 18446744073709551621\r\n\r\nhello"),
     ROW("POST / HTTP/1.1\r\n" H "Content-Length: 99999999999999999999999999999999\r\n\r\nhello"),
+    /* Which of two was signed? */
+    ROW("POST / HTTP/1.1\r\n" H "webhook-id: a\r\nWebhook-Id: b\r\n\r\n"),
+    ROW("POST / HTTP/1.1\r\n" H "webhook-timestamp: 1\r\nwebhook-timestamp: 1\r\n\r\n"),
+    ROW("POST / HTTP/1.1\r\n" H "webhook-signature: v1,a\r\nwebhook-signature: v1,b\r\n\r\n"),
     /* Codings that hide the end of the body. */
     ROW("POST / HTTP/1.1\r\n" H "Transfer-Encoding: gzip\r\n\r\n"),
     ROW("POST / HTTP/1.1\r\n" H "Transfer-Encoding: identity\r\n\r\n"),
@@ -341,10 +345,30 @@ static void a_body_may_have_65536_bytes_and_no_more(void **state)
     assert_int_equal(result.used, (size_t)head + HTTP_BODY_BYTES_MAX);
 }
 
+static void the_headers_of_a_signed_message_are_read_in_any_case(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {
+        "webhook-id: m1\r\nwebhook-timestamp: 17\r\nwebhook-signature: v1,a v1,b\r\n",
+        "Webhook-Signature:v1,a v1,b \r\nWEBHOOK-ID:\tm1\r\nWebhook-Timestamp:  17\r\n",
+    };
+    for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++) {
+        char text[256];
+        struct http_parser parser = { 0 };
+        struct http_request request;
+        int len = snprintf(text, sizeof(text), "POST /v1/payments HTTP/1.1\r\n" H "%s\r\n", heads[i]);
+        assert_int_equal(http_parse(&parser, text, (size_t)len, &request), HTTP_COMPLETE);
+        assert_true(slice_is(request.webhook_id, "m1"));
+        assert_true(slice_is(request.webhook_timestamp, "17"));
+        assert_true(slice_is(request.webhook_signature, "v1,a v1,b"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(smuggling_shapes_and_other_nonsense_are_bad_requests_at_every_split),
+        cmocka_unit_test(the_headers_of_a_signed_message_are_read_in_any_case),
         cmocka_unit_test(our_own_pass_refuses_without_waiting_for_the_rest),
         cmocka_unit_test(a_control_character_anywhere_is_refused),
         cmocka_unit_test(a_head_may_have_8192_bytes_and_no_more),
