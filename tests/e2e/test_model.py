@@ -1,4 +1,4 @@
-"""The API against a small model of it, with random steps and kill -9 among them (P1, P2, P3, P5, P7).
+"""The API against a small model of it, with random steps and kill -9 among them (P1, P2, P3, P5, P6, P7).
 
 A failing run prints what it did step by step, and the blob that repeats it."""
 
@@ -9,6 +9,7 @@ from harness import Server, Shop, problem
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from provider import Provider
 
 BUYERS = ["ann", "bob", "cat", "a-buyer-with-a-name-of-some-length", "b" * 64]
 KEYS = [None, None, "k1", "k2", "k" * 64]
@@ -27,17 +28,22 @@ class Sale:
     state: str = "running"
     orders: list = dataclasses.field(default_factory=list)
     keys: dict = dataclasses.field(default_factory=dict)
+    refs: dict = dataclasses.field(default_factory=dict)  # number of an order -> the payment it has
+
+    @property
+    def counting(self):
+        return [order for order in self.orders if order["state"] in ("held", "paid")]
 
     @property
     def taken(self):
-        return sum(order["units"] for order in self.orders)
+        return sum(order["units"] for order in self.counting)
 
     @property
     def available(self):
         return self.stock - self.taken
 
     def grab(self, buyer, units, key):
-        """(verdict, order to expect or None)."""
+        """(verdict, order or orders to expect, or None)."""
         if key is not None and (buyer, key) in self.keys:
             order = self.keys[buyer, key]
             return ("WON", order) if order["units"] == units else ("KEY_REUSED", None)
@@ -45,12 +51,22 @@ class Sale:
             return self.state.upper(), None
         if units > self.units_max:
             return "OVER_LIMIT", None
-        mine = [order for order in self.orders if order["buyer"] == buyer]
+        mine = [order for order in self.counting if order["buyer"] == buyer]
         if len(mine) >= self.grabs_max:
-            return "ALREADY_WON", mine[-1]
+            return "ALREADY_WON", mine
         if units > self.available:
             return "SOLD_OUT", None
         return "WON", None
+
+    def pay(self, order, ref):
+        """The verdict on a payment of the right amount; what it leads to is written into the order."""
+        if self.refs.get(order["no"]) == ref:
+            return "REPEATED"
+        if order["no"] in self.refs or order["state"] == "paid":
+            return "ALREADY_PAID"
+        self.refs[order["no"]] = ref
+        order["state"] = "paid" if order["state"] == "held" else "refund_due"
+        return "DONE"
 
 
 class Market(RuleBasedStateMachine):
@@ -106,7 +122,43 @@ class Market(RuleBasedStateMachine):
         else:
             body = problem(answer, 422 if verdict == "KEY_REUSED" else 409, verdict)
             if order is not None:
-                assert body["order"] == order
+                assert body["order"] in order
+
+    @rule(sale=sales, pick=st.integers(0, 50), ref=st.sampled_from(["p1", "p2", "p" * 64]), wrong=st.booleans(), failed=st.booleans())
+    def pay(self, sale, pick, ref, wrong, failed):
+        if not sale.orders:
+            return
+        order = sale.orders[pick % len(sale.orders)]
+        provider = Provider(Market.server)
+        if failed:
+            answer = provider.tell(self.shop.client, order, ref, 7 if wrong else ..., "failed")
+            assert (answer.status, answer.json()) == (200, order), answer
+        elif wrong:
+            answer = provider.tell(self.shop.client, order, ref, (order["amount"] or 0) + 1)
+            assert problem(answer, 409, "AMOUNT_MISMATCH")["order"] == order
+        else:
+            verdict = sale.pay(order, ref)
+            answer = provider.tell(self.shop.client, order, ref)
+            if verdict == "ALREADY_PAID":
+                assert problem(answer, 409, verdict)["order"] == order
+            else:
+                assert (answer.status, answer.json()) == (200, order), answer
+
+    @rule(sale=sales, pick=st.integers(0, 50), who=st.sampled_from(["buyer", "seller", "admin", "stranger"]))
+    def cancel(self, sale, pick, who):
+        if not sale.orders:
+            return
+        order = sale.orders[pick % len(sale.orders)]
+        token = {"buyer": self.shop.buyer(order["buyer"]), "seller": self.shop.seller_token, "admin": self.shop.admin_token,
+                 "stranger": self.shop.buyer("stranger")}[who]
+        answer = self.shop.client.post(f"/v1/orders/{order['no']}/cancel", {"reason": "a step"}, token)
+        if who == "stranger":
+            problem(answer, 404, "NO_SUCH_ORDER")
+        elif order["state"] != "held":
+            problem(answer, 409, "NOT_HELD")
+        else:
+            order["state"] = "cancelled"
+            assert (answer.status, answer.json()) == (200, order), answer
 
     @rule(sale=sales, add=st.integers(-5, 5).filter(bool))
     def stock(self, sale, add):
@@ -178,7 +230,7 @@ class Market(RuleBasedStateMachine):
 
 
 def test_the_api_follows_the_model():
-    """P1, P2, P3, P5, P7: every answer is the one the model expects, restarts and kill -9 included."""
+    """P1, P2, P3, P5, P6, P7: every answer is the one the model expects, restarts and kill -9 included."""
     with Server() as server:
         Market.server = server
         run_state_machine_as_test(Market, settings=settings(
