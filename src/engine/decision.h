@@ -33,6 +33,7 @@ enum decision_kind {
 
 /* Who cancelled. */
 enum canceller { CANCELLER_NONE = 0, CANCELLER_BUYER = 1, CANCELLER_SELLER = 2, CANCELLER_ADMIN = 3 };
+const char *canceller_word(enum canceller canceller); /* "buyer", "seller", "admin", empty for none */
 
 struct decision {
     uint64_t seq;

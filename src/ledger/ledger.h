@@ -35,8 +35,9 @@ enum fault ledger_point(struct ledger *ledger, struct ledger_point *out) MUST_US
 
 /* Filing: begin, file each decision, commit with the point it reached. The point moves in the same transaction, and only
  * from the value it had at begin (P4). Decisions come without a gap after the point; a row that is there already must be
- * equal: else FAULT_DAMAGE. After a fault of ledger_file() roll back. A commit that failed has been rolled back, or its
- * outcome is unknown: open a new connection and read the point. */
+ * equal: else FAULT_DAMAGE. So is the end of an order that is not in the state it ends: a hold ends once (P6). After a fault
+ * of ledger_file() roll back. A commit that failed has been rolled back, or its outcome is unknown: open a new connection
+ * and read the point. */
 enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point) MUST_USE;
 enum fault ledger_file(struct ledger *ledger, const struct decision *decision) MUST_USE;
 enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *from,
@@ -79,6 +80,20 @@ enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *ar
                              void *arg) MUST_USE;
 enum fault ledger_each_token(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_token *token),
                              void *arg) MUST_USE;
+/* Sales whose counts held and sold are not what their orders, held and paid, add up to: these are handed to visit. */
+enum fault ledger_each_uneven_sale(struct ledger *ledger,
+                                   enum fault (*visit)(void *arg, uint64_t id, uint64_t held, uint64_t sold),
+                                   void *arg) MUST_USE;
+
+/* Export. All that is read until the end is as it was at the beginning, whatever is filed meanwhile; the write-ahead log
+ * grows by that, so end it soon. size: rows there are. */
+struct ledger_size {
+    uint64_t sales, orders;
+};
+enum fault ledger_snapshot_begin(struct ledger *ledger, struct ledger_size *size) MUST_USE;
+void ledger_snapshot_end(struct ledger *ledger);
+enum fault ledger_each_order_of(struct ledger *ledger, uint64_t sale_id,
+                                enum fault (*visit)(void *arg, const struct ledger_order *order), void *arg) MUST_USE;
 
 /* Questions. FAULT_NONE with *found false where there is none. */
 enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found) MUST_USE;
@@ -94,7 +109,8 @@ enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *k
 /* Newest first; after: id or number to go on below, 0 to begin. Empty slices and negative states do not filter. */
 struct ledger_sales_query {
     struct slice seller;
-    int state; /* enum sale_state or -1 */
+    uint64_t event_id; /* sales of this event only; 0: all */
+    int state;         /* enum sale_state or -1 */
     uint64_t now_ms;
     uint64_t after;
     uint32_t limit;

@@ -4,32 +4,17 @@
 
 #include <assert.h>
 
-/* One row at most. */
-static enum fault sale_one(struct ledger *ledger, enum statement id, struct sale *out, bool *found)
-{
-    int rc = sqlite3_step(ledger->statements[id]);
-    *found = rc == SQLITE_ROW;
-    bool damaged = *found && !row_sale(ledger->statements[id], out);
-    enum fault fault = statement_close(ledger, id, rc);
-    return damaged ? FAULT_DAMAGE : fault;
-}
-
-static enum fault order_one(struct ledger *ledger, enum statement id, struct ledger_order *out, bool *found)
-{
-    int rc = sqlite3_step(ledger->statements[id]);
-    *found = rc == SQLITE_ROW;
-    bool damaged = *found && !row_order(ledger->statements[id], out);
-    enum fault fault = statement_close(ledger, id, rc);
-    return damaged ? FAULT_DAMAGE : fault;
-}
-
 enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, id);
-    return sale_one(ledger, STATEMENT_SALE, out, found);
+    int rc = sqlite3_step(s);
+    *found = rc == SQLITE_ROW;
+    bool damaged = *found && !row_sale(s, out);
+    fault = statement_close(ledger, STATEMENT_SALE, rc);
+    return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_order(struct ledger *ledger, uint64_t no, struct ledger_order *out, bool *found)
@@ -38,7 +23,11 @@ enum fault ledger_order(struct ledger *ledger, uint64_t no, struct ledger_order 
     enum fault fault = statement_open(ledger, STATEMENT_ORDER, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, no);
-    return order_one(ledger, STATEMENT_ORDER, out, found);
+    int rc = sqlite3_step(s);
+    *found = rc == SQLITE_ROW;
+    bool damaged = *found && !row_order(s, out);
+    fault = statement_close(ledger, STATEMENT_ORDER, rc);
+    return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_token(struct ledger *ledger, uint64_t nonce, struct ledger_token *out, bool *found)
@@ -62,10 +51,13 @@ enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *k
     bind_number(s, 1, key->sale_id);
     bind_slice(s, 2, key->buyer);
     bind_slice(s, 3, key->key);
+    int rc = sqlite3_step(s);
+    *found = rc == SQLITE_ROW;
     struct ledger_order row;
-    fault = order_one(ledger, STATEMENT_ORDER_BY_KEY, &row, found);
-    if (fault == FAULT_NONE && *found) *out = row.order;
-    return fault;
+    bool damaged = *found && !row_order(s, &row);
+    if (*found && !damaged) *out = row.order;
+    fault = statement_close(ledger, STATEMENT_ORDER_BY_KEY, rc);
+    return damaged ? FAULT_DAMAGE : fault;
 }
 
 /* Numbers in the database have 63 bits: no id is at or above the bound this answers. */
@@ -79,9 +71,10 @@ enum fault ledger_sales(struct ledger *ledger, const struct ledger_sales_query *
 {
     /* Sales that are not closed are few, and have an index; those that are closed are most, and need none. */
     bool live = query->state >= 0 && query->state != SALE_CLOSED;
-    enum statement id = query->seller.len > 0 ? STATEMENT_SALES_LIST_SELLER
-                        : live                ? STATEMENT_SALES_LIST_LIVE
-                                              : STATEMENT_SALES_LIST;
+    enum statement id = query->event_id != 0    ? STATEMENT_SALES_LIST_EVENT
+                        : query->seller.len > 0 ? STATEMENT_SALES_LIST_SELLER
+                        : live                  ? STATEMENT_SALES_LIST_LIVE
+                                                : STATEMENT_SALES_LIST;
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
@@ -89,7 +82,8 @@ enum fault ledger_sales(struct ledger *ledger, const struct ledger_sales_query *
     bind_number(s, 2, below(query->after));
     bind_signed(s, 3, query->state);
     bind_number(s, 4, query->limit);
-    if (id == STATEMENT_SALES_LIST_SELLER) bind_slice(s, 5, query->seller);
+    if (id == STATEMENT_SALES_LIST_SELLER || id == STATEMENT_SALES_LIST_EVENT) bind_slice(s, 5, query->seller);
+    if (id == STATEMENT_SALES_LIST_EVENT) bind_number(s, 6, query->event_id);
 
     struct sale sale;
     bool damaged = false;
@@ -121,14 +115,20 @@ static enum fault orders_list(struct ledger *ledger, enum statement id, void (*v
     return damaged ? FAULT_DAMAGE : fault;
 }
 
-static void bind_orders(sqlite3_stmt *s, enum statement id, const struct ledger_orders_query *query)
+/* The numbers that a list may have: from, and below. */
+struct span {
+    uint64_t from, below;
+};
+
+static void bind_orders(sqlite3_stmt *s, const struct ledger_orders_query *query, const struct span *span)
 {
-    if (id != STATEMENT_ORDERS_LIST) bind_slice(s, 1, query->seller);
-    bind_number(s, 2, below(query->after));
+    bind_slice(s, 1, query->seller);
+    bind_number(s, 2, span->below);
     bind_signed(s, 3, query->state);
     bind_number(s, 4, query->limit);
-    if (id == STATEMENT_ORDERS_LIST_BUYER) bind_slice(s, 5, query->buyer);
-    if (id == STATEMENT_ORDERS_LIST_BUYER || id == STATEMENT_ORDERS_LIST_SALE) bind_number(s, 6, query->sale_id);
+    bind_slice(s, 5, query->buyer);
+    bind_number(s, 6, query->sale_id);
+    bind_number(s, 8, span->from);
 }
 
 static enum fault order_last(struct ledger *ledger, uint64_t *no)
@@ -141,21 +141,68 @@ static enum fault order_last(struct ledger *ledger, uint64_t *no)
     return statement_close(ledger, STATEMENT_ORDERS_LAST, rc);
 }
 
+/* Number and time of the first order from no on; there is one. */
+static enum fault order_from(struct ledger *ledger, uint64_t no, uint64_t *found, uint64_t *won_ms)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ORDERS_FROM, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, no);
+    int rc = sqlite3_step(s);
+    *found = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : no;
+    *won_ms = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 1) : 0;
+    return statement_close(ledger, STATEMENT_ORDERS_FROM, rc);
+}
+
+/* The number at which orders won at this time or later begin. Numbers rise with time, so no index of times is kept: halving
+ * finds it in a few dozen look-ups, however many orders there are. */
+static enum fault order_since(struct ledger *ledger, uint64_t ms, uint64_t last, uint64_t *no)
+{
+    uint64_t low = 1, high = last + 1;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2, found, won_ms;
+        enum fault fault = order_from(ledger, middle, &found, &won_ms);
+        if (fault != FAULT_NONE) return fault;
+        if (won_ms < ms) {
+            low = found + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *no = low;
+    return FAULT_NONE;
+}
+
+static enum fault span_find(struct ledger *ledger, const struct ledger_orders_query *query, struct span *span)
+{
+    *span = (struct span){ .below = below(query->after) };
+    if (query->from_ms == 0 && query->to_ms == 0) return FAULT_NONE;
+    uint64_t last, end = span->below;
+    enum fault fault = order_last(ledger, &last);
+    if (fault == FAULT_NONE && query->from_ms != 0) fault = order_since(ledger, query->from_ms, last, &span->from);
+    if (fault == FAULT_NONE && query->to_ms != 0) fault = order_since(ledger, query->to_ms, last, &end);
+    if (end < span->below) span->below = end;
+    return fault;
+}
+
 /* Era by era, the newest first, until the list is full. */
 static enum fault orders_of_buyer(struct ledger *ledger, const struct ledger_orders_query *query,
                                   void (*visit)(void *arg, const struct order *order), void *arg)
 {
     uint64_t last;
-    enum fault fault = order_last(ledger, &last);
+    struct span span;
+    enum fault fault = span_find(ledger, query, &span);
+    if (fault == FAULT_NONE) fault = order_last(ledger, &last);
     if (fault != FAULT_NONE) return fault;
-    if (below(query->after) < last) last = below(query->after);
+    if (span.below < last) last = span.below;
 
     uint32_t count = 0;
-    for (uint64_t eras = (last >> ORDERS_ERA_BITS) + 1; eras > 0 && count < query->limit; eras--) {
+    for (uint64_t eras = (last >> ORDERS_ERA_BITS) + 1; eras > span.from >> ORDERS_ERA_BITS && count < query->limit;
+         eras--) {
         sqlite3_stmt *s;
         fault = statement_open(ledger, STATEMENT_ORDERS_LIST_BUYER, &s);
         if (fault != FAULT_NONE) return fault;
-        bind_orders(s, STATEMENT_ORDERS_LIST_BUYER, query);
+        bind_orders(s, query, &span);
         bind_number(s, 4, query->limit - count);
         bind_number(s, 7, eras - 1);
         fault = orders_list(ledger, STATEMENT_ORDERS_LIST_BUYER, visit, arg, &count);
@@ -168,13 +215,21 @@ enum fault ledger_orders(struct ledger *ledger, const struct ledger_orders_query
                          void (*visit)(void *arg, const struct order *order), void *arg)
 {
     if (query->buyer.len > 0) return orders_of_buyer(ledger, query, visit, arg);
-    enum statement id = query->sale_id != 0     ? STATEMENT_ORDERS_LIST_SALE
-                        : query->seller.len > 0 ? STATEMENT_ORDERS_LIST_SELLER
-                                                : STATEMENT_ORDERS_LIST;
+    bool ended = query->state >= 0 && !order_state_counts((enum order_state)query->state);
+    enum statement id = STATEMENT_ORDERS_LIST;
+    if (query->sale_id != 0) {
+        id = ended ? STATEMENT_ORDERS_LIST_SALE_ENDED : STATEMENT_ORDERS_LIST_SALE;
+    } else if (query->seller.len > 0) {
+        id = ended ? STATEMENT_ORDERS_LIST_SELLER_ENDED : STATEMENT_ORDERS_LIST_SELLER;
+    } else if (ended) {
+        id = STATEMENT_ORDERS_LIST_ENDED;
+    }
     sqlite3_stmt *s;
-    enum fault fault = statement_open(ledger, id, &s);
+    struct span span;
+    enum fault fault = span_find(ledger, query, &span);
+    if (fault == FAULT_NONE) fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
-    bind_orders(s, id, query);
+    bind_orders(s, query, &span);
     uint32_t count = 0;
     return orders_list(ledger, id, visit, arg, &count);
 }

@@ -39,11 +39,11 @@ static bool row_amount(sqlite3_stmt *statement, int column, int64_t max, int64_t
 
 static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
 {
-    uint32_t admission;
-    if (!row_u32(s, 11, ADMISSION_LAST, &admission)) return false;
+    uint32_t admission, late_payment;
+    if (!row_u32(s, 11, ADMISSION_LAST, &admission) || !row_u32(s, 18, LATE_PAYMENT_LAST, &late_payment) ||
+        !row_u64(s, 19, INT64_MAX, &terms->event_id))
+        return false;
     terms->admission = (enum admission)admission;
-    uint32_t late_payment;
-    if (!row_u32(s, 18, LATE_PAYMENT_LAST, &late_payment) || !row_u64(s, 19, INT64_MAX, &terms->event_id)) return false;
     terms->late_payment = (enum late_payment)late_payment;
     bool guard_good = row_u32(s, 12, TOKENS_MAX, &terms->tokens_max) && row_u32(s, 13, ADMIT_MAX, &terms->admit_max) &&
                       row_u32(s, 14, LINE_RATE_MAX, &terms->line_rate_per_s) &&
@@ -80,24 +80,31 @@ bool row_sale(sqlite3_stmt *s, struct sale *out)
     return true;
 }
 
+static bool row_end(sqlite3_stmt *s, struct ledger_order *out)
+{
+    uint32_t canceller;
+    if (!row_string(s, 10, out->payment_ref, sizeof(out->payment_ref)) || !row_u64(s, 11, TIME_MS_MAX, &out->ended_ms) ||
+        !row_u32(s, 12, CANCELLER_ADMIN, &canceller) || !row_string(s, 13, out->reason, sizeof(out->reason)))
+        return false;
+    out->canceller = (enum canceller)canceller;
+    return true;
+}
+
 bool row_order(sqlite3_stmt *s, struct ledger_order *row)
 {
     struct order *out = &row->order;
-    uint32_t state, canceller;
+    uint32_t state;
     bool good = row_u64(s, 0, INT64_MAX, &out->no) && row_u64(s, 1, INT64_MAX, &out->sale_id) &&
                 row_string(s, 2, out->buyer, sizeof(out->buyer)) && row_u32(s, 3, UNITS_PER_GRAB_MAX, &out->units) &&
                 row_amount(s, 4, AMOUNT_MAX, &out->amount) && row_u32(s, 5, ORDER_STATE_LAST, &state) &&
                 row_u64(s, 6, TIME_MS_MAX, &out->won_ms) && row_u64(s, 7, INT64_MAX, &out->pay_by_ms) &&
                 row_string(s, 8, out->key, sizeof(out->key)) && row_u64(s, 9, INT64_MAX, &out->token_nonce) &&
-                row_string(s, 10, row->payment_ref, sizeof(row->payment_ref)) &&
-                row_u64(s, 11, TIME_MS_MAX, &row->ended_ms) && row_u32(s, 12, CANCELLER_ADMIN, &canceller) &&
-                row_string(s, 13, row->reason, sizeof(row->reason));
+                row_end(s, row);
     if (!good) {
         log_error("ledger", "order %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
         return false;
     }
     out->state = (enum order_state)state;
-    row->canceller = (enum canceller)canceller;
     return true;
 }
 

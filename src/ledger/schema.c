@@ -10,7 +10,7 @@
 #define TEXT_OF(macro) TEXT_OF_(macro)
 
 /* Names compare as bytes (SQLite's BINARY): Ann is not ann. Times are milliseconds since 1970; 0 means none in closes_ms,
- * pay_within_s, pay_by_ms, tokens_max, admit_max, the numbers of a line, event_id, token_nonce and ended_ms, -1 means none
+ * pay_within_s, pay_by_ms, ended_ms, tokens_max, admit_max, the numbers of a line, event_id and token_nonce, -1 means none
  * in price and amount. The CHECK of sales is P1, held once more by the database.
  *
  * An index ends with the number of its row by itself, so orders_by_sale serves (sale, no) and orders_by_buyer (era, buyer,
@@ -18,7 +18,10 @@
  *
  * Buyers come in no order. In one index of all buyers nearly every order of a transaction would change a page of its own,
  * and filing would slow down as the ledger grows; within an era of numbers the pages that change are few and stay in the
- * cache. Who asks for a buyer's orders asks era by era, the newest first. */
+ * cache. Who asks for a buyer's orders asks era by era, the newest first.
+ *
+ * Orders that gave their units back are few among those that are paid: orders_ended finds them. It says state > 1, not IN
+ * (2, 3, 4), for which SQLite would build a table at every update. */
 static const char *const schema[] = {
     "CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT",
 
@@ -66,6 +69,7 @@ static const char *const schema[] = {
     "CREATE INDEX sales_by_seller ON sales (seller)",
     "CREATE INDEX sales_by_end ON sales (over_ms)",
     "CREATE INDEX sales_holding ON sales (id) WHERE held > 0",
+    "CREATE INDEX sales_by_event ON sales (event_id) WHERE event_id > 0",
 
     "CREATE TABLE orders ("
     " no INTEGER PRIMARY KEY,"
@@ -85,6 +89,7 @@ static const char *const schema[] = {
     " era INTEGER GENERATED ALWAYS AS (no >> " TEXT_OF(ORDERS_ERA_BITS) ") VIRTUAL) STRICT",
     "CREATE INDEX orders_by_buyer ON orders (era, buyer)",
     "CREATE INDEX orders_by_sale ON orders (sale)",
+    "CREATE INDEX orders_ended ON orders (state, sale) WHERE state > 1",
     "CREATE UNIQUE INDEX orders_by_key ON orders (sale, buyer, key) WHERE key <> ''",
 
     "CREATE TABLE tokens ("

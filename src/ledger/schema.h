@@ -12,7 +12,7 @@ struct ledger;
 /* Makes the tables in an empty database, in one transaction, or checks the version of those that are there. Two processes
  * may do so at the same time. */
 enum fault schema_make(struct ledger *ledger) MUST_USE;
-/* FAULT_LEDGER when there is no ledger here, or one of another version than this program's. */
+/* FAULT_LEDGER when there is no ledger here, or one of another version than this program knows. */
 enum fault schema_check(struct ledger *ledger) MUST_USE;
 
 #endif

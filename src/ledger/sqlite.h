@@ -16,6 +16,7 @@
 
 enum statement {
     STATEMENT_BEGIN,
+    STATEMENT_BEGIN_READ,
     STATEMENT_COMMIT,
     STATEMENT_POINT,
     STATEMENT_POINT_MOVE,
@@ -26,7 +27,8 @@ enum statement {
     STATEMENT_SALE_CLOSED,
     STATEMENT_ORDER_INSERT,
     STATEMENT_ORDER_PAY,
-    STATEMENT_ORDER_END,
+    STATEMENT_ORDER_CANCEL,
+    STATEMENT_ORDER_EXPIRE,
     STATEMENT_TOKEN_INSERT,
     STATEMENT_TOKEN_SPEND,
     STATEMENT_TOKEN,
@@ -37,6 +39,9 @@ enum statement {
     STATEMENT_SALES_NOT_OVER,
     STATEMENT_NAMES_EACH,
     STATEMENT_ORDERS_EACH,
+    STATEMENT_ORDERS_EACH_OF,
+    STATEMENT_SIZE,
+    STATEMENT_SALES_UNEVEN,
     STATEMENT_ORDERS_SPAN,
     STATEMENT_ORDERS_NOT_OVER,
     STATEMENT_ORDERS_NOT_OVER_FEW,
@@ -45,11 +50,16 @@ enum statement {
     STATEMENT_SALES_LIST,
     STATEMENT_SALES_LIST_LIVE,
     STATEMENT_SALES_LIST_SELLER,
+    STATEMENT_SALES_LIST_EVENT,
     STATEMENT_ORDERS_LAST,
+    STATEMENT_ORDERS_FROM,
     STATEMENT_ORDERS_LIST,
     STATEMENT_ORDERS_LIST_BUYER,
     STATEMENT_ORDERS_LIST_SALE,
     STATEMENT_ORDERS_LIST_SELLER,
+    STATEMENT_ORDERS_LIST_ENDED,
+    STATEMENT_ORDERS_LIST_SALE_ENDED,
+    STATEMENT_ORDERS_LIST_SELLER_ENDED,
     STATEMENT_USER_INSERT,
     STATEMENT_USER,
     STATEMENT_REVOKED_INSERT,
@@ -59,7 +69,7 @@ enum statement {
 };
 extern const char *const statement_sql[STATEMENT_COUNT];
 
-/* What wins and stock changes of this transaction add up to for one sale, not yet written to its row. */
+/* What the decisions of this transaction add up to for one sale, not yet written to its row. */
 struct tally {
     uint64_t sale_id; /* 0: unused */
     int64_t offered, available, held, sold, orders_made, tokens_given;
@@ -98,8 +108,8 @@ void bind_signed(sqlite3_stmt *statement, int at, int64_t value);
 void bind_slice(sqlite3_stmt *statement, int at, struct slice text); /* lives until statement_close() */
 void bind_string(sqlite3_stmt *statement, int at, const char *text);
 
-/* Rows as values, in the order of SALE_COLUMNS, ORDER_COLUMNS and TOKEN_COLUMNS. False when a value cannot be: damage, which
- * has been logged. */
+/* Rows as values, in the order of SALE_COLUMNS, ORDER_COLUMNS and TOKEN_COLUMNS. False when a value
+ * cannot be: damage, which has been logged. */
 #define SALE_COLUMNS                                                                                                        \
     "id, seller, name, description, currency, price, units_per_grab_max, grabs_per_buyer_max, opens_ms, closes_ms, "        \
     "pay_within_s, admission, tokens_max, admit_max, line_rate_per_s, line_size, line_timeout_ms, line_name, "              \

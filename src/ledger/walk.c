@@ -1,4 +1,4 @@
-/* Walks over many rows: start-up and audit. A visitor's fault ends the walk and is its answer. */
+/* Walks over many rows: start-up, audit and export. A visitor's fault ends the walk and is its answer. */
 #include "ledger/sqlite.h"
 
 #include <assert.h>
@@ -126,10 +126,61 @@ enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *ar
     return fault != FAULT_NONE ? fault : orders_walk(ledger, STATEMENT_ORDERS_EACH, visit, arg);
 }
 
+enum fault ledger_each_order_of(struct ledger *ledger, uint64_t sale_id,
+                                enum fault (*visit)(void *arg, const struct ledger_order *order), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ORDERS_EACH_OF, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, sale_id);
+    return orders_walk(ledger, STATEMENT_ORDERS_EACH_OF, visit, arg);
+}
+
+enum fault ledger_each_uneven_sale(struct ledger *ledger,
+                                   enum fault (*visit)(void *arg, uint64_t id, uint64_t held, uint64_t sold), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_SALES_UNEVEN, &s);
+    if (fault != FAULT_NONE) return fault;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        fault = visit(arg, (uint64_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1),
+                      (uint64_t)sqlite3_column_int64(s, 2));
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, STATEMENT_SALES_UNEVEN, rc);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
 enum fault ledger_each_token(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_token *token),
                              void *arg)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_TOKENS_EACH, &s);
     return fault != FAULT_NONE ? fault : tokens_walk(ledger, STATEMENT_TOKENS_EACH, visit, arg);
+}
+
+enum fault ledger_snapshot_begin(struct ledger *ledger, struct ledger_size *size)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_BEGIN_READ, &s);
+    if (fault == FAULT_NONE) fault = statement_close(ledger, STATEMENT_BEGIN_READ, sqlite3_step(s));
+    /* A transaction sees what was there at its first read: this one. */
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_SIZE, &s);
+    if (fault != FAULT_NONE) {
+        ledger_undo(ledger);
+        return fault;
+    }
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW)
+        *size = (struct ledger_size){ .sales = (uint64_t)sqlite3_column_int64(s, 0),
+                                      .orders = (uint64_t)sqlite3_column_int64(s, 1) };
+    fault = statement_close(ledger, STATEMENT_SIZE, rc);
+    if (fault != FAULT_NONE) ledger_undo(ledger);
+    return fault;
+}
+
+void ledger_snapshot_end(struct ledger *ledger)
+{
+    ledger_undo(ledger);
 }

@@ -130,3 +130,25 @@ uint64_t win_file(struct fixture *f, uint64_t sale_id, const char *buyer, const 
     decision_must(f, &d);
     return d.seq;
 }
+
+uint64_t hold_file(struct fixture *f, uint64_t sale_id, const char *buyer, uint32_t units, uint64_t pay_by_ms)
+{
+    struct decision d = win_of(f->seq + 1, sale_id, buyer, "", units);
+    d.won.pay_by_ms = pay_by_ms;
+    decision_must(f, &d);
+    return d.seq;
+}
+
+struct decision end_of(const struct fixture *f, enum decision_kind kind, uint64_t sale_id, uint64_t order_no, uint32_t units)
+{
+    struct decision d = { .seq = f->seq + 1, .at_ms = 6000 + f->seq, .kind = kind, .sale_id = sale_id };
+    d.ended.order_no = order_no;
+    d.ended.units = units;
+    if (kind == DECISION_CANCELLED) {
+        d.ended.by = CANCELLER_SELLER;
+        d.ended.reason = SLICE("it's broken");
+    } else if (kind != DECISION_EXPIRED) {
+        d.ended.ref = SLICE("pay-1");
+    }
+    return d;
+}

@@ -31,6 +31,10 @@ struct sale_terms terms_named(const char *name);
 uint64_t sale_file(struct fixture *f, const char *seller, const struct sale_terms *terms, uint32_t stock);
 uint64_t win_file(struct fixture *f, uint64_t sale_id, const char *buyer, const char *key, uint32_t units);
 struct decision win_of(uint64_t seq, uint64_t sale_id, const char *buyer, const char *key, uint32_t units);
+/* A win that is held until pay_by_ms; what ends it, by a decision of its own. */
+uint64_t hold_file(struct fixture *f, uint64_t sale_id, const char *buyer, uint32_t units, uint64_t pay_by_ms);
+struct decision end_of(const struct fixture *f, enum decision_kind kind, uint64_t sale_id, uint64_t order_no,
+                       uint32_t units);
 enum fault decisions_try(struct fixture *f, const struct decision *decisions, size_t count);
 void decision_must(struct fixture *f, const struct decision *decision);
 

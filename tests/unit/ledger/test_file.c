@@ -52,6 +52,8 @@ static void a_sale_comes_back_as_it_was_filed(void **state)
     terms.line_size = LINE_SIZE_MAX - 1;
     terms.line_timeout_ms = LINE_TIMEOUT_MS_MAX;
     memset(terms.line_name, 'l', LINE_NAME_BYTES_MAX);
+    terms.late_payment = LATE_PAYMENT_REFUND;
+    terms.event_id = INT64_MAX;
     uint64_t id = sale_file(f, "sam\"; DROP TABLE sales; --", &terms, STOCK_MAX);
 
     struct sale sale;
@@ -68,6 +70,8 @@ static void a_sale_comes_back_as_it_was_filed(void **state)
     assert_int_equal(sale.terms.closes_ms, TIME_MS_MAX);
     assert_int_equal(sale.terms.pay_within_s, PAY_WITHIN_S_MAX);
     assert_int_equal(sale.terms.admission, ADMISSION_LINE);
+    assert_int_equal(sale.terms.late_payment, LATE_PAYMENT_REFUND);
+    assert_int_equal(sale.terms.event_id, INT64_MAX);
     assert_int_equal(sale.counts.offered, STOCK_MAX);
     assert_int_equal(sale.counts.available, STOCK_MAX);
     assert_int_equal(sale.orders_made, 0);
@@ -173,6 +177,8 @@ static void changes_reach_the_row(void **state)
     changed.line_rate_per_s = 10;
     changed.line_size = 11;
     changed.line_timeout_ms = 12;
+    changed.late_payment = LATE_PAYMENT_REFUND;
+    changed.event_id = 13;
     decision_must(f, &(struct decision){
                          .seq = f->seq + 1, .at_ms = 1, .kind = DECISION_SALE_CHANGED, .sale_id = id, .changed = &changed });
     assert_int_equal(ledger_sale(f->ledger, id, &sale, &found), FAULT_NONE);
@@ -180,6 +186,8 @@ static void changes_reach_the_row(void **state)
     assert_string_equal(sale.terms.name, "Lamp");
     assert_int_equal(sale.terms.price, 7);
     assert_int_equal(sale.terms.closes_ms, 123456);
+    assert_int_equal(sale.terms.late_payment, LATE_PAYMENT_REFUND);
+    assert_int_equal(sale.terms.event_id, 13);
     assert_int_equal(sale.counts.available, 10);
 }
 
@@ -263,68 +271,6 @@ static void an_equal_row_is_passed_over_and_a_different_one_is_damage(void **sta
         assert_int_equal(outside_number(f, "SELECT seq FROM point"), 1);
         assert_int_equal(outside_number(f, "SELECT sold FROM sales"), 2);
     }
-}
-
-static struct decision token_of(uint64_t seq, uint64_t sale_id, const char *buyer)
-{
-    struct decision d = { .seq = seq, .at_ms = 5000 + seq, .kind = DECISION_TOKEN_GIVEN, .sale_id = sale_id };
-    d.token_given.buyer = slice_of(buyer);
-    return d;
-}
-
-static void a_token_is_filed_and_spent_once(void **state)
-{
-    struct fixture *f = *state;
-    struct sale_terms terms = terms_named("lamp");
-    terms.admission = ADMISSION_TOKEN;
-    uint64_t id = sale_file(f, "sam", &terms, 100);
-    struct decision ann = token_of(2, id, "ann"), bob = token_of(3, id, "bob");
-    decision_must(f, &ann);
-    decision_must(f, &bob);
-    struct sale sale;
-    struct ledger_token token;
-    struct ledger_order row;
-    bool found;
-    assert_int_equal(ledger_sale(f->ledger, id, &sale, &found), FAULT_NONE);
-    assert_int_equal(sale.tokens_given, 2);
-    assert_int_equal(ledger_token(f->ledger, 2, &token, &found), FAULT_NONE);
-    assert_true(found && token.spent == 0 && token.sale_id == id && token.given_ms == 5002);
-    assert_string_equal(token.buyer, "ann");
-    assert_int_equal(ledger_token(f->ledger, 4, &token, &found), FAULT_NONE);
-    assert_false(found);
-
-    struct decision win = win_of(4, id, "ann", "", 1);
-    win.won.token_nonce = 2;
-    struct decision impossible[4];
-    for (size_t i = 0; i < 4; i++) impossible[i] = win;
-    impossible[0].won.token_nonce = 3; /* bob's */
-    impossible[1].won.token_nonce = 1; /* nobody's */
-    impossible[2].won.buyer = SLICE("Ann");
-    impossible[3].sale_id = id + 1;
-    for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(decisions_try(f, &impossible[i], 1), FAULT_DAMAGE);
-        assert_int_equal(outside_number(f, "SELECT count(*) FROM tokens WHERE spent <> 0"), 0);
-        assert_int_equal(outside_number(f, "SELECT count(*) FROM orders"), 0);
-    }
-    decision_must(f, &win);
-    assert_int_equal(ledger_order(f->ledger, 4, &row, &found), FAULT_NONE);
-    assert_int_equal(row.order.token_nonce, 2);
-    assert_int_equal(outside_number(f, "SELECT spent FROM tokens WHERE nonce = 2"), 4);
-    struct decision twice = win;
-    twice.seq = 5;
-    assert_int_equal(decisions_try(f, &twice, 1), FAULT_DAMAGE);
-
-    /* Filed again after a crash that hid the commit: equal rows are passed over, others are damage. */
-    outside(f, "UPDATE point SET seq = 2, digest = 62");
-    struct decision rest[] = { bob, win };
-    assert_int_equal(decisions_try(f, rest, 2), FAULT_NONE);
-    assert_int_equal(outside_number(f, "SELECT tokens_given FROM sales"), 2);
-    outside(f, "UPDATE point SET seq = 2, digest = 62");
-    rest[0].token_given.buyer = SLICE("cat");
-    assert_int_equal(decisions_try(f, rest, 2), FAULT_DAMAGE);
-    rest[0] = bob;
-    rest[1].won.token_nonce = 3;
-    assert_int_equal(decisions_try(f, rest, 2), FAULT_DAMAGE);
 }
 
 static void decisions_that_cannot_be_are_damage_and_change_nothing(void **state)
@@ -484,7 +430,6 @@ int main(void)
         CASE(what_is_rolled_back_was_never_there),
         CASE(killed_between_file_and_commit_files_exactly_once),
         CASE(an_equal_row_is_passed_over_and_a_different_one_is_damage),
-        CASE(a_token_is_filed_and_spent_once),
         CASE(decisions_that_cannot_be_are_damage_and_change_nothing),
         CASE(names_that_differ_in_case_are_two_names),
         CASE(a_point_that_moved_meanwhile_is_not_moved),

@@ -91,10 +91,10 @@ static void open_check(struct fixture *f)
     assert_int_equal(ledger_each_open_order(f->ledger, 5000, order_walked, &orders), FAULT_NONE);
     assert_int_equal(orders.count, at * 20);
     for (size_t i = 0; i < orders.count; i++) {
-        struct ledger_order order;
+        struct ledger_order row;
         bool found;
-        assert_int_equal(ledger_order(f->ledger, orders.ids[i], &order, &found), FAULT_NONE);
-        assert_true(found && script[order.order.sale_id - 1].want);
+        assert_int_equal(ledger_order(f->ledger, orders.ids[i], &row, &found), FAULT_NONE);
+        assert_true(found && script[row.order.sale_id - 1].want);
         if (i > 0) assert_true(orders.ids[i] > orders.ids[i - 1]);
     }
 }
@@ -200,6 +200,62 @@ static void a_visitor_that_fails_ends_the_walk_with_its_fault(void **state)
     win_file(f, 1, "ann", "", 1);
 }
 
+/* An export reads while the clerk files: what it sees is of one moment, and its count is that of its rows. */
+static void a_snapshot_shows_nothing_of_what_is_filed_meanwhile(void **state)
+{
+    struct fixture *f = *state;
+    script_file(f);
+    struct ledger *reader;
+    struct ledger_size size;
+    assert_int_equal(ledger_open(&reader, f->path, LEDGER_READER), FAULT_NONE);
+    assert_int_equal(ledger_snapshot_begin(reader, &size), FAULT_NONE);
+    assert_int_equal(size.sales, SCRIPT);
+    assert_int_equal(size.orders, 20 * SCRIPT);
+
+    win_file(f, 1, "bob", "", 1);
+    struct decision end = end_of(f, DECISION_EXPIRED, 7, SCRIPT + 7, 1);
+    decision_must(f, &end);
+    struct walked all = { 0 }, one = { 0 };
+    struct ledger_order row;
+    bool found;
+    assert_int_equal(ledger_each_order(reader, order_walked, &all), FAULT_NONE);
+    assert_int_equal(all.count, 20 * SCRIPT);
+    assert_int_equal(ledger_each_order_of(reader, 1, order_walked, &one), FAULT_NONE);
+    assert_int_equal(one.count, 20);
+    for (size_t i = 1; i < one.count; i++) assert_true(one.ids[i] > one.ids[i - 1]);
+    assert_int_equal(ledger_order(reader, SCRIPT + 7, &row, &found), FAULT_NONE);
+    assert_int_equal(row.order.state, ORDER_HELD);
+    ledger_snapshot_end(reader);
+
+    assert_int_equal(ledger_order(reader, SCRIPT + 7, &row, &found), FAULT_NONE);
+    assert_int_equal(row.order.state, ORDER_EXPIRED);
+    assert_int_equal(ledger_snapshot_begin(reader, &size), FAULT_NONE);
+    assert_int_equal(size.orders, 20 * SCRIPT + 1);
+    ledger_snapshot_end(reader);
+    ledger_close(reader);
+}
+
+static enum fault uneven_walked(void *arg, uint64_t id, uint64_t held, uint64_t sold)
+{
+    assert_int_equal(held * 1000 + sold, id == 7 ? 19000 : 21);
+    return id_walked(arg, id);
+}
+
+static void sales_whose_counts_are_not_those_of_their_orders_are_found(void **state)
+{
+    struct fixture *f = *state;
+    script_file(f);
+    struct walked walked = { 0 };
+    assert_int_equal(ledger_each_uneven_sale(f->ledger, uneven_walked, &walked), FAULT_NONE);
+    assert_int_equal(walked.count, 0);
+    outside(f, "UPDATE orders SET state = 3 WHERE no = (SELECT max(no) FROM orders WHERE sale = 7)");
+    outside(f, "UPDATE orders SET units = 2 WHERE no = (SELECT max(no) FROM orders WHERE sale = 2)");
+    assert_int_equal(ledger_each_uneven_sale(f->ledger, uneven_walked, &walked), FAULT_NONE);
+    assert_int_equal(walked.count, 2);
+    assert_int_equal(walked.ids[0], 2);
+    assert_int_equal(walked.ids[1], 7);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -211,6 +267,8 @@ int main(void)
         CASE(an_empty_ledger_gives_nothing),
         CASE(names_of_closed_sales_are_given_too),
         CASE(a_visitor_that_fails_ends_the_walk_with_its_fault),
+        CASE(a_snapshot_shows_nothing_of_what_is_filed_meanwhile),
+        CASE(sales_whose_counts_are_not_those_of_their_orders_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,28 @@
+/* file: what the files of filing share. Inside this room only. */
+#ifndef STAMPEDE_LEDGER_FILE_H
+#define STAMPEDE_LEDGER_FILE_H
+
+#include "engine/decision.h"
+#include "ledger/sqlite.h"
+
+/* Says why a decision cannot be filed: FAULT_DAMAGE. */
+enum fault filing_damage(const struct ledger *ledger, uint64_t seq, const char *what) MUST_USE;
+/* Runs a statement whose parameters are bound. *conflict tells a violated constraint, which is not logged here: it may be a
+ * row that is there already. */
+enum fault filing_write(struct ledger *ledger, enum statement id, bool *conflict) MUST_USE;
+/* The same for one that is to change the row of a sale: a constraint, or no such row, is damage. */
+enum fault filing_update(struct ledger *ledger, enum statement id, uint64_t seq) MUST_USE;
+/* The sums of one sale; another sale's in the same place is written first. *out is good also with a fault. */
+enum fault tally_find(struct ledger *ledger, uint64_t sale_id, struct tally **out) MUST_USE;
+
+/* file_sales.c */
+enum fault file_created(struct ledger *ledger, const struct decision *d) MUST_USE;
+enum fault file_changed(struct ledger *ledger, const struct decision *d) MUST_USE;
+enum fault file_switched(struct ledger *ledger, const struct decision *d) MUST_USE;
+enum fault file_stock(struct ledger *ledger, const struct decision *d) MUST_USE;
+/* file_orders.c */
+enum fault file_won(struct ledger *ledger, const struct decision *d) MUST_USE;
+enum fault file_token(struct ledger *ledger, const struct decision *d) MUST_USE;
+enum fault file_ended(struct ledger *ledger, const struct decision *d) MUST_USE;
+
+#endif
