@@ -1,8 +1,11 @@
 /* audit: proves the promises offline. Replays the whole journal through an engine of its own and compares what it leads to
- * with every row of the ledger. P1, P2: no decision of the journal breaks the stock identity or a limit. P4: every order
- * and every purchase token
- * stands in the ledger once and as it was decided, and nothing else does; what was spent was spent by one order. P5: the
- * digests of journal and ledger are those of the replay. */
+ * with every row of the ledger. P1, P2: no decision of the journal breaks the stock identity or a limit, and the counts of a
+ * sale are what its held and paid orders add up to. P4: every order and every purchase token stands in the ledger once and
+ * as it was decided, and nothing else does; what was spent was spent by one order. P5: the digests of journal and ledger are
+ * those of the replay. P6: every hold ends once, and the ledger tells when and by what.
+ *
+ * What the engine does not keep of an order's end (its payment, who cancelled and why) is compared as the journal tells it;
+ * a later end of the same order, which only an expired or a cancelled one may have, takes the place of the first. */
 #include "base/random.h"
 #include "command/command.h"
 #include "engine/engine.h"
@@ -26,6 +29,8 @@ struct audit {
     uint64_t decisions, batches, sales_created, orders_won; /* in the journal */
     uint64_t sales_won_filed, orders_won_filed;             /* of them, up to the filed point */
     uint64_t tokens_given_filed, tokens_spent_filed;
+    uint64_t ends_filed, refunds_found; /* ends of orders in the journal, and refunds of it that the ledger has */
+    uint64_t refund_rows;
     uint64_t sale_rows, order_rows, sales_compared, orders_compared, token_rows, token_rows_spent;
     uint64_t over[64]; /* ids found over by one sweep */
     uint32_t over_count;
@@ -59,14 +64,99 @@ static void compare_sale(struct audit *audit, const struct sale *replayed, const
         finding(audit, "P4 sale %" PRIu64 ": the ledger's terms or state differ from the journal's", row->id);
 }
 
+static void compare_number(struct audit *audit, uint64_t order_no, const char *what, uint64_t journal, uint64_t ledger)
+{
+    if (journal != ledger)
+        finding(audit, "P4 order %" PRIu64 ": %s is %" PRIu64 " by the journal, %" PRIu64 " in the ledger", order_no, what,
+                journal, ledger);
+}
+
+/* The texts themselves are not shown: in a row that was tampered with they may be anything. */
+static void compare_text(struct audit *audit, uint64_t order_no, const char *what, struct slice journal, const char *ledger)
+{
+    if (!slice_is(journal, ledger))
+        finding(audit, "P4 order %" PRIu64 ": %s is not the journal's in the ledger", order_no, what);
+}
+
+/* A refund may come after memory has let go of the order's sale: that it came is found out by refund_found(). */
+static bool state_fits(enum order_state journal, enum order_state ledger)
+{
+    return journal == ledger || (ledger == ORDER_REFUND_DUE && (journal == ORDER_EXPIRED || journal == ORDER_CANCELLED));
+}
+
 static void compare_order(struct audit *audit, const struct order *replayed, const struct order *row)
 {
     audit->orders_compared++;
-    if (replayed->sale_id != row->sale_id || strcmp(replayed->buyer, row->buyer) != 0 ||
-        strcmp(replayed->key, row->key) != 0 || replayed->units != row->units || replayed->amount != row->amount ||
-        replayed->state != row->state || replayed->won_ms != row->won_ms || replayed->pay_by_ms != row->pay_by_ms ||
-        replayed->token_nonce != row->token_nonce)
-        finding(audit, "P4 order %" PRIu64 ": the ledger's row differs from the journal's win", row->no);
+    compare_number(audit, row->no, "sale", replayed->sale_id, row->sale_id);
+    compare_text(audit, row->no, "buyer", slice_of(replayed->buyer), row->buyer);
+    compare_text(audit, row->no, "key", slice_of(replayed->key), row->key);
+    compare_number(audit, row->no, "units", replayed->units, row->units);
+    compare_number(audit, row->no, "amount", (uint64_t)replayed->amount, (uint64_t)row->amount);
+    compare_number(audit, row->no, "won_ms", replayed->won_ms, row->won_ms);
+    compare_number(audit, row->no, "pay_by_ms", replayed->pay_by_ms, row->pay_by_ms);
+    compare_number(audit, row->no, "token_nonce", replayed->token_nonce, row->token_nonce);
+    if (!state_fits(replayed->state, row->state))
+        finding(audit, "P6 order %" PRIu64 ": state is %s by the journal, %s in the ledger", row->no,
+                order_state_word(replayed->state), order_state_word(row->state));
+}
+
+/* What the ledger must tell of an order's end, and of one that has none. */
+static void compare_end(struct audit *audit, const struct ledger_order *row, const struct ledger_order *want)
+{
+    compare_number(audit, row->order.no, "ended_ms", want->ended_ms, row->ended_ms);
+    compare_text(audit, row->order.no, "payment_ref", slice_of(want->payment_ref), row->payment_ref);
+}
+
+static void compare_canceller(struct audit *audit, const struct ledger_order *row, enum canceller by, struct slice reason)
+{
+    if (row->canceller != by)
+        finding(audit, "P4 order %" PRIu64 ": canceller is '%s' by the journal, '%s' in the ledger", row->order.no,
+                canceller_word(by), canceller_word(row->canceller));
+    compare_text(audit, row->order.no, "reason", reason, row->reason);
+}
+
+/* A refund that was told twice is the first. */
+static bool refund_found(struct audit *audit, const struct decision *d, const struct ledger_order *row)
+{
+    bool again = row->order.state == ORDER_REFUND_DUE && row->ended_ms < d->at_ms;
+    if (!again) audit->refunds_found++;
+    return !again;
+}
+
+static void audit_end(struct audit *audit, const struct decision *d)
+{
+    struct ledger_order row, want = { .ended_ms = d->at_ms };
+    uint64_t no = d->ended.order_no;
+    bool found = false;
+    audit->ends_filed++;
+    if (ledger_order(audit->ledger, no, &row, &found) != FAULT_NONE || !found) {
+        finding(audit, "P4 order %" PRIu64 " has an end in the journal and is not in the ledger", no);
+        return;
+    }
+    compare_number(audit, no, "sale", d->sale_id, row.order.sale_id);
+    compare_number(audit, no, "units", d->ended.units, row.order.units);
+    enum order_state is = row.order.state;
+    bool later = false; /* another end may have taken the place of this one */
+    switch (d->kind) {
+    case DECISION_EXPIRED:
+        later = is == ORDER_PAID || is == ORDER_REFUND_DUE;
+        compare_canceller(audit, &row, CANCELLER_NONE, SLICE(""));
+        break;
+    case DECISION_CANCELLED:
+        later = is == ORDER_REFUND_DUE;
+        compare_canceller(audit, &row, d->ended.by, d->ended.reason);
+        break;
+    case DECISION_REFUND_DUE:
+        later = !refund_found(audit, d, &row);
+        break;
+    default:
+        compare_canceller(audit, &row, CANCELLER_NONE, SLICE(""));
+        break;
+    }
+    if (later && row.ended_ms >= d->at_ms) return;
+    if (later && d->kind == DECISION_REFUND_DUE) return;
+    snprintf(want.payment_ref, sizeof want.payment_ref, "%.*s", (int)d->ended.ref.len, d->ended.ref.data);
+    compare_end(audit, &row, &want);
 }
 
 static bool sweep_sale(void *arg, const struct sale *sale)
@@ -93,23 +183,30 @@ static bool sweep_order(void *arg, const struct order *order)
     return true;
 }
 
-/* A history may have more sales than fit in memory at once: those that are over are final, so they are compared now. */
+/* A history may have more sales than fit in memory at once: those that are over are final but for refunds, so they are
+ * compared now. What is let go of beyond the filed point was compared when the replay passed it. */
 static void audit_sweep(struct audit *audit, uint64_t now_ms)
 {
+    bool compares = engine_seq(audit->engine) < audit->filed.seq;
     audit->sweep_ms = now_ms;
     do {
         audit->over_count = 0;
         engine_each_sale(audit->engine, sweep_sale, audit);
-        engine_each_order(audit->engine, sweep_order, audit);
+        if (compares) engine_each_order(audit->engine, sweep_order, audit);
         for (uint32_t i = 0; i < audit->over_count; i++) {
             struct sale sale, row;
             bool found = false;
-            if (engine_sale(audit->engine, audit->over[i], &sale) &&
+            if (compares && engine_sale(audit->engine, audit->over[i], &sale) &&
                 ledger_sale(audit->ledger, sale.id, &row, &found) == FAULT_NONE && found)
                 compare_sale(audit, &sale, &row);
             while (!engine_forget(audit->engine, audit->over[i], UINT32_MAX, now_ms)) continue;
         }
     } while (audit->over_count > 0);
+}
+
+static bool decision_ends(const struct decision *decision)
+{
+    return decision->kind >= DECISION_PAID;
 }
 
 static const char *audit_decision(void *arg, const struct decision *decision)
@@ -122,7 +219,7 @@ static const char *audit_decision(void *arg, const struct decision *decision)
     }
     const char *objection = engine_objection(audit->engine, decision);
     if (objection != NULL) {
-        finding(audit, "P1/P2 decision %" PRIu64 ": %s", decision->seq, objection);
+        finding(audit, "%s decision %" PRIu64 ": %s", decision_ends(decision) ? "P6" : "P1/P2", decision->seq, objection);
         return objection;
     }
     engine_apply(audit->engine, decision);
@@ -134,6 +231,7 @@ static const char *audit_decision(void *arg, const struct decision *decision)
     audit->orders_won_filed += decision->kind == DECISION_WON && filed;
     audit->tokens_given_filed += decision->kind == DECISION_TOKEN_GIVEN && filed;
     audit->tokens_spent_filed += decision->kind == DECISION_WON && decision->won.token_nonce != 0 && filed;
+    if (decision_ends(decision) && filed) audit_end(audit, decision);
 
     struct sale sale;
     if (!engine_sale(audit->engine, decision->sale_id, &sale)) return NULL;
@@ -166,15 +264,28 @@ static enum fault ledger_sale_row(void *arg, const struct sale *row)
     return FAULT_NONE;
 }
 
-static enum fault ledger_order_row(void *arg, const struct ledger_order *order_row)
+static enum fault ledger_order_row(void *arg, const struct ledger_order *row)
 {
-    const struct order *row = &order_row->order;
+    static const struct ledger_order no_end;
     struct audit *audit = arg;
     struct order order;
+    uint64_t no = row->order.no;
     audit->order_rows++;
-    if (engine_order(audit->engine, row->no, &order)) compare_order(audit, &order, row);
-    if (row->no > audit->filed.seq)
-        finding(audit, "P4 order %" PRIu64 " is in the ledger beyond what it says it has filed", row->no);
+    audit->refund_rows += row->order.state == ORDER_REFUND_DUE;
+    if (engine_order(audit->engine, no, &order)) compare_order(audit, &order, &row->order);
+    if (no > audit->filed.seq) finding(audit, "P4 order %" PRIu64 " is in the ledger beyond what it says it has filed", no);
+    if (row->order.state == ORDER_HELD || row->order.pay_by_ms == 0) {
+        compare_end(audit, row, &no_end);
+        compare_canceller(audit, row, CANCELLER_NONE, SLICE(""));
+    }
+    return FAULT_NONE;
+}
+
+static enum fault ledger_uneven_sale(void *arg, uint64_t id, uint64_t held, uint64_t sold)
+{
+    finding(arg,
+            "P1 sale %" PRIu64 ": its held and paid orders add up to held %" PRIu64 " sold %" PRIu64 ", its counts do not",
+            id, held, sold);
     return FAULT_NONE;
 }
 
@@ -205,7 +316,8 @@ static void audit_ledger(struct audit *audit)
 {
     if (ledger_each_sale(audit->ledger, ledger_sale_row, audit) != FAULT_NONE ||
         ledger_each_order(audit->ledger, ledger_order_row, audit) != FAULT_NONE ||
-        ledger_each_token(audit->ledger, ledger_token_row, audit) != FAULT_NONE) {
+        ledger_each_token(audit->ledger, ledger_token_row, audit) != FAULT_NONE ||
+        ledger_each_uneven_sale(audit->ledger, ledger_uneven_sale, audit) != FAULT_NONE) {
         finding(audit, "the ledger cannot be read");
         return;
     }
@@ -222,6 +334,9 @@ static void audit_ledger(struct audit *audit)
                 "P4 the ledger has %" PRIu64 " tokens, %" PRIu64 " of them spent; the journal up to there gave %" PRIu64
                 " and spent %" PRIu64,
                 audit->token_rows, audit->token_rows_spent, audit->tokens_given_filed, audit->tokens_spent_filed);
+    if (audit->refund_rows != audit->refunds_found)
+        finding(audit, "P6 the ledger has %" PRIu64 " orders due a refund, the journal up to there %" PRIu64,
+                audit->refund_rows, audit->refunds_found);
 }
 
 static enum fault audit_journal(struct audit *audit, const char *folder, struct journal_damage *damage)
@@ -266,8 +381,8 @@ static int audit_run(const struct config *config)
     printf("ledger: filed up to decision %" PRIu64 ": %" PRIu64 " sales, %" PRIu64 " orders\n", audit.filed.seq,
            audit.sale_rows, audit.order_rows);
     printf("checked: P1 stock identity after %" PRIu64 " decisions, P2 limits of %" PRIu64 " wins, P4 %" PRIu64
-           " sales and %" PRIu64 " orders row by row, P5 digest of %" PRIu64 " batches\n",
-           audit.decisions, audit.orders_won, audit.sales_compared, audit.orders_compared, audit.batches);
+           " sales and %" PRIu64 " orders row by row, P5 digest of %" PRIu64 " batches, P6 %" PRIu64 " ends of orders\n",
+           audit.decisions, audit.orders_won, audit.sales_compared, audit.orders_compared, audit.batches, audit.ends_filed);
     printf("%s\n", audit.findings == 0 ? "audit: all promises hold" : "audit: FAILED");
     if (audit.findings > FINDINGS_SHOWN_MAX) printf("%" PRIu64 " findings in all\n", audit.findings);
     if (audit.engine != NULL) engine_close(audit.engine);

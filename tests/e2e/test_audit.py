@@ -8,13 +8,40 @@ import sqlite3
 
 import pytest
 from harness import Server, ServerDied, Shop, eventually, run
+from provider import Provider
 
 SECTOR = 512
+
+
+def cancelled(shop, order, token, **reason):
+    answer = shop.client.post(f"/v1/orders/{order['no']}/cancel", reason or None, token)
+    assert answer.status == 200, answer
+    assert answer.json()["state"] == "cancelled", answer
+    return answer.json()
+
+
+def ended(shop, provider):
+    """An order for each way a hold can end; by name."""
+    sale = shop.sale(stock=100, price=700, currency="EUR", pay_within_s=3600)["id"]
+    short = shop.sale(stock=100, price=700, currency="EUR", pay_within_s=1, late_payment="retake")["id"]
+    won = {name: shop.win(sale, f"buyer-{name}") for name in ("paid", "cancelled", "withdrawn", "refunded")}
+    ends = {"paid": provider.paid(shop.client, won["paid"], "ref-paid"),
+            "cancelled": cancelled(shop, won["cancelled"], shop.buyer("buyer-cancelled"), reason="too dear"),
+            "withdrawn": cancelled(shop, won["withdrawn"], shop.seller_token, reason="broken")}
+    provider.paid(shop.client, cancelled(shop, won["refunded"], shop.buyer("buyer-refunded")), "ref-refunded", "refund_due")
+    ends["refunded"] = shop.order(won["refunded"]["no"]).json()
+    late = {name: shop.win(short, f"buyer-{name}") for name in ("expired", "retaken")}
+    late = {name: eventually(lambda: (one := shop.order(order["no"]).json())["state"] == "expired" and one) for name, order in late.items()}
+    ends.update(late, retaken=provider.paid(shop.client, late["retaken"], "ref-retaken"))
+    states = {"paid": "paid", "cancelled": "cancelled", "withdrawn": "cancelled", "refunded": "refund_due", "expired": "expired", "retaken": "paid"}
+    assert {name: order["state"] for name, order in ends.items()} == states
+    return ends
 
 
 def busy(server, wins=30):
     """A little history of every kind; (shop, sale, orders)."""
     shop = Shop(server)
+    ends = ended(shop, Provider(server))
     sale = shop.sale(stock=1000, units_per_grab_max=3, grabs_per_buyer_max=2, price=100, currency="EUR", pay_within_s=900)["id"]
     other = shop.sale(stock=5, admission="open")["id"]
     orders = [shop.win(sale, f"buyer-{i}", units=1 + i % 3, key=f"key-{i}") for i in range(wins)]
@@ -27,7 +54,7 @@ def busy(server, wins=30):
     shop.act(sale, "resume")
     shop.act(other, "close")
     shop.close()
-    return shop, sale, orders
+    return shop, sale, sorted([*ends.values(), *orders], key=lambda order: int(order["no"])), {name: order["no"] for name, order in ends.items()}
 
 
 def segments(data):
@@ -66,11 +93,11 @@ def starts(server):
 def finished(tmp_path_factory):
     """A data folder after a clean stop, everything filed; tests copy it."""
     with Server() as server:
-        shop, sale, orders = busy(server)
+        shop, sale, orders, ends = busy(server)
         server.stop()
         keep = tmp_path_factory.mktemp("finished") / "data"
         shutil.copytree(server.data, keep)
-    return keep, sale, orders
+    return keep, sale, orders, ends
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +108,7 @@ def killed(tmp_path_factory):
         early.sale()
         eventually(lambda: server.ledger().rows("SELECT seq FROM point")[0]["seq"] == 1)
         early.close()
-        shop, sale, orders = busy(server)
+        shop, sale, orders, _ = busy(server)
         server.kill()
         keep = tmp_path_factory.mktemp("killed") / "data"
         shutil.copytree(server.data, keep)
@@ -99,11 +126,12 @@ def copy(own_server):
 
 
 def test_an_audit_of_good_data_says_what_it_checked(finished):
-    data, _, orders = finished
+    data, _, orders, _ = finished
     done = run("audit", "--data", data)
     assert done.code == 0, done
     assert re.search(rf"\b{len(orders)}\b", done.out), f"the count of orders is not told: {done.out}"
-    assert re.search(r"\b3\b", done.out), f"the count of sales is not told: {done.out}"
+    assert re.search(r"\b5\b", done.out), f"the count of sales is not told: {done.out}"
+    assert "P6 8 ends of orders" in done.out, done.out
 
 
 def test_an_audit_changes_nothing(finished, copy):
@@ -125,51 +153,88 @@ def test_an_audit_of_unfiled_data_after_a_kill_is_good(killed, copy):
     assert len(server.ledger().orders()) == len(killed[2])
 
 
+# What is done to the ledger, and what the audit must say of it. {no} is an order that is held.
 TAMPERINGS = {
-    "an order's units": "UPDATE orders SET units = units + 1 WHERE no = {no}",
-    "an order's buyer": "UPDATE orders SET buyer = 'mallory' WHERE no = {no}",
-    "an order's key": "UPDATE orders SET key = 'stolen' WHERE no = {no}",
-    "an order's amount": "UPDATE orders SET amount = 1 WHERE no = {no}",
-    "an order's state": "UPDATE orders SET state = 1 - state WHERE no = {no}",
-    "an order's sale": "UPDATE orders SET sale = sale + 1 WHERE no = {no}",
-    "an order's time": "UPDATE orders SET won_ms = won_ms + 1 WHERE no = {no}",
-    "an order gone": "DELETE FROM orders WHERE no = {no}",
-    "an order more": "INSERT INTO orders SELECT no + 1000000, sale, 'mallory', units, amount, state, won_ms, pay_by_ms, '', "
-    "token_nonce, payment_ref, ended_ms, canceller, reason FROM orders WHERE no = {no}",
-    "an order's token": "UPDATE orders SET token_nonce = token_nonce + 1 WHERE no = (SELECT max(no) FROM orders WHERE token_nonce <> 0)",
-    "a token's buyer": "UPDATE tokens SET buyer = 'mallory' WHERE spent = 0",
-    "a token spent": "UPDATE tokens SET spent = {no} WHERE spent = 0",
-    "a token not spent": "UPDATE tokens SET spent = 0 WHERE nonce = (SELECT min(nonce) FROM tokens)",
-    "a token gone": "DELETE FROM tokens WHERE spent = 0",
-    "a token more": "INSERT INTO tokens SELECT nonce + 1000000, sale, 'mallory', given_ms, spent FROM tokens WHERE spent = 0",
-    "a sale's tokens given": "UPDATE sales SET tokens_given = tokens_given - 1 WHERE tokens_given > 0",
-    "a sale's tokens_max": "UPDATE sales SET tokens_max = 1000 WHERE tokens_max > 0",
-    "a sale's admit_max": "UPDATE sales SET admit_max = 1000 WHERE admit_max > 0",
-    "a sale's line": "UPDATE sales SET line_size = 1000 WHERE line_size > 0",
-    "a sale's counts": "UPDATE sales SET available = available + 1, held = held - 1 WHERE id = {sale}",
-    "a sale's stock": "UPDATE sales SET available = available + 1, offered = offered + 1 WHERE id = {sale}",
-    "a sale's seller": "UPDATE sales SET seller = 'mallory' WHERE id = {sale}",
-    "a sale's price": "UPDATE sales SET price = 1 WHERE id = {sale}",
-    "a sale gone": "DELETE FROM sales WHERE id = {sale}",
-    "the point behind": "UPDATE point SET seq = seq - 1",
-    "the point ahead": "UPDATE point SET seq = seq + 1",
-    "the digest": "UPDATE point SET digest = digest + 1",
+    "an order's units": ("UPDATE orders SET units = units + 1 WHERE no = {no}", "P4 order {no}: units is"),
+    "an order's buyer": ("UPDATE orders SET buyer = 'mallory' WHERE no = {no}", "P4 order {no}: buyer is not"),
+    "an order's key": ("UPDATE orders SET key = 'stolen' WHERE no = {no}", "P4 order {no}: key is not"),
+    "an order's amount": ("UPDATE orders SET amount = 1 WHERE no = {no}", "P4 order {no}: amount is"),
+    "an order's sale": ("UPDATE orders SET sale = sale + 1 WHERE no = {no}", "P4 order {no}: sale is"),
+    "an order's time": ("UPDATE orders SET won_ms = won_ms + 1 WHERE no = {no}", "P4 order {no}: won_ms is"),
+    "an order's deadline": ("UPDATE orders SET pay_by_ms = pay_by_ms + 1 WHERE no = {no}", "P4 order {no}: pay_by_ms is"),
+    "an order without its deadline": ("UPDATE orders SET pay_by_ms = 0 WHERE no = {no}", "P4 order {no}: pay_by_ms is"),
+    "an order gone": ("DELETE FROM orders WHERE no = {no}", "P4 the ledger has 42 orders, the journal up to there has 43"),
+    "an order more": ("INSERT INTO orders SELECT no + 1000000, sale, 'mallory', units, amount, state, won_ms, pay_by_ms, '', "
+                      "token_nonce, payment_ref, ended_ms, canceller, reason FROM orders WHERE no = {no}", "is in the ledger beyond"),
+    "an ended order gone": ("DELETE FROM orders WHERE no = {expired}", "P4 order {expired} has an end in the journal"),
+    "an order's token": ("UPDATE orders SET token_nonce = token_nonce + 1 WHERE no = (SELECT max(no) FROM orders WHERE token_nonce <> 0)", "token_nonce is"),
+    "a held order paid": ("UPDATE orders SET state = 1 WHERE no = {no}", "P6 order {no}: state is held by the journal, paid in the ledger"),
+    "a held order expired": ("UPDATE orders SET state = 3 WHERE no = {no}", "P6 order {no}: state is held by the journal, expired in the ledger"),
+    "a held order due a refund": ("UPDATE orders SET state = 4 WHERE no = {no}", "P6 order {no}: state is held by the journal, refund_due"),
+    "a held order with an end": ("UPDATE orders SET ended_ms = 1 WHERE no = {no}", "P4 order {no}: ended_ms is 0 by the journal, 1 in the ledger"),
+    "a held order with a payment": ("UPDATE orders SET payment_ref = 'x' WHERE no = {no}", "P4 order {no}: payment_ref is not"),
+    "a held order with a canceller": ("UPDATE orders SET canceller = 2 WHERE no = {no}", "P4 order {no}: canceller is '' by the journal, 'seller'"),
+    "a held order with a reason": ("UPDATE orders SET reason = 'x' WHERE no = {no}", "P4 order {no}: reason is not"),
+    "a paid order held again": ("UPDATE orders SET state = 0 WHERE no = {paid}", "P6 order {paid}: state is paid by the journal, held"),
+    "a paid order cancelled": ("UPDATE orders SET state = 2 WHERE no = {paid}", "P6 order {paid}: state is paid by the journal, cancelled"),
+    "a paid order due a refund": ("UPDATE orders SET state = 4 WHERE no = {paid}", "P6 order {paid}: state is paid by the journal, refund_due"),
+    "another payment": ("UPDATE orders SET payment_ref = 'ref-stolen' WHERE no = {paid}", "P4 order {paid}: payment_ref is not"),
+    "another payment retaken": ("UPDATE orders SET payment_ref = '' WHERE no = {retaken}", "P4 order {retaken}: payment_ref is not"),
+    "another payment refunded": ("UPDATE orders SET payment_ref = 'x' WHERE no = {refunded}", "P4 order {refunded}: payment_ref is not"),
+    "an earlier payment": ("UPDATE orders SET ended_ms = ended_ms - 1 WHERE no = {paid}", "P4 order {paid}: ended_ms is"),
+    "a later retake": ("UPDATE orders SET ended_ms = ended_ms + 1 WHERE no = {retaken}", "P4 order {retaken}: ended_ms is"),
+    "an earlier refund": ("UPDATE orders SET ended_ms = ended_ms - 1 WHERE no = {refunded}", "P6 the ledger has 1 orders due a refund"),
+    "a later refund": ("UPDATE orders SET ended_ms = ended_ms + 1 WHERE no = {refunded}", "P4 order {refunded}: ended_ms is"),
+    "a refund taken back": ("UPDATE orders SET state = 2, payment_ref = '' WHERE no = {refunded}", "P6 order {refunded}: state is refund_due"),
+    "a hold ended twice": ("UPDATE orders SET state = 3 WHERE no = {cancelled}", "P6 order {cancelled}: state is cancelled by the journal, expired"),
+    "another canceller": ("UPDATE orders SET canceller = 3 WHERE no = {withdrawn}", "P4 order {withdrawn}: canceller is 'seller' by the journal, 'admin'"),
+    "another reason": ("UPDATE orders SET reason = 'none of yours' WHERE no = {withdrawn}", "P4 order {withdrawn}: reason is not"),
+    "a reason taken away": ("UPDATE orders SET reason = '' WHERE no = {cancelled}", "P4 order {cancelled}: reason is not"),
+    "a canceller of a refund": ("UPDATE orders SET canceller = 0 WHERE no = {refunded}", "P4 order {refunded}: canceller is 'buyer'"),
+    "an expired order cancelled": ("UPDATE orders SET state = 2 WHERE no = {expired}", "P6 order {expired}: state is expired by the journal, cancelled"),
+    "an expired order retaken": ("UPDATE orders SET state = 1 WHERE no = {expired}", "P6 order {expired}: state is expired by the journal, paid"),
+    "a refund nobody is due": ("UPDATE orders SET state = 4 WHERE no = {expired}", "P6 the ledger has 2 orders due a refund, the journal up to there 1"),
+    "an expiry moved": ("UPDATE orders SET ended_ms = ended_ms + 1 WHERE no = {expired}", "P4 order {expired}: ended_ms is"),
+    "units of an ended order": ("UPDATE orders SET units = units + 1 WHERE no = {expired}", "P4 order {expired}: units is"),
+    "a count moved with its order": ("UPDATE sales SET available = available + 1, held = held - 1 WHERE id = {sale}", "P1 sale {sale}: its held and paid orders"),
+    "a token's buyer": ("UPDATE tokens SET buyer = 'mallory' WHERE spent = 0", "the journal leads elsewhere"),
+    "a token spent": ("UPDATE tokens SET spent = {no} WHERE spent = 0", "the ledger has it spent by order {no}, which did not"),
+    "a token not spent": ("UPDATE tokens SET spent = 0 WHERE nonce = (SELECT min(nonce) FROM tokens)", "the ledger has it not spent"),
+    "a token gone": ("DELETE FROM tokens WHERE spent = 0", "P4 the ledger has 2 tokens"),
+    "a token more": ("INSERT INTO tokens SELECT nonce + 1000000, sale, 'mallory', given_ms, spent FROM tokens WHERE spent = 0", "P4 the ledger has 4 tokens"),
+    "a sale's tokens given": ("UPDATE sales SET tokens_given = tokens_given - 1 WHERE tokens_given > 0", "terms or state differ"),
+    "a sale's tokens_max": ("UPDATE sales SET tokens_max = 1000 WHERE tokens_max > 0", "terms or state differ"),
+    "a sale's admit_max": ("UPDATE sales SET admit_max = 1000 WHERE admit_max > 0", "terms or state differ"),
+    "a sale's line": ("UPDATE sales SET line_size = 1000 WHERE line_size > 0", "terms or state differ"),
+    "a sale's counts": ("UPDATE sales SET available = available - 1, sold = sold + 1 WHERE id = {sale}", "P4 sale {sale}: the journal leads to offered"),
+    "a sale's stock": ("UPDATE sales SET available = available + 1, offered = offered + 1 WHERE id = {sale}", "P4 sale {sale}: the journal leads to offered"),
+    "a sale's seller": ("UPDATE sales SET seller = 'mallory' WHERE id = {sale}", "P4 sale {sale}: the ledger's terms"),
+    "a sale's price": ("UPDATE sales SET price = 1 WHERE id = {sale}", "P4 sale {sale}: the ledger's terms"),
+    "a sale's late_payment": ("UPDATE sales SET late_payment = 1 WHERE id = {sale}", "P4 sale {sale}: the ledger's terms"),
+    "a sale's event": ("UPDATE sales SET event_id = 7 WHERE id = {sale}", "P4 sale {sale}: the ledger's terms"),
+    "a sale gone": ("DELETE FROM sales WHERE id = {sale}", "P4 the ledger has 4 sales, the journal up to there created 5"),
+    "the point behind": ("UPDATE point SET seq = seq - 1", "beyond what it says it has filed|P5|P4"),
+    "the point ahead": ("UPDATE point SET seq = seq + 1", "P4 the ledger has filed up to"),
+    "the digest": ("UPDATE point SET digest = digest + 1", "P5 the ledger's digest"),
 }
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
 def test_an_audit_finds_a_ledger_that_was_tampered_with(finished, copy, name):
-    """P4 and P5: journal and ledger tell the same story, row by row."""
-    data, sale, orders = finished
+    """P4, P5 and P6: journal and ledger tell the same story, row by row, and the audit says where they do not."""
+    data, sale, orders, ends = finished
     server = copy(data)
+    numbers = {"no": next(order["no"] for order in orders if order["state"] == "held"), "sale": sale, **ends}
+    sql, named = (text.format(**numbers) for text in TAMPERINGS[name])
     with contextlib.closing(sqlite3.connect(server.data / "ledger.db")) as db:
         db.execute("PRAGMA ignore_check_constraints = ON")
-        changed = db.execute(TAMPERINGS[name].format(no=orders[3]["no"], sale=sale)).rowcount
+        changed = db.execute(sql).rowcount
         db.commit()
     assert changed == 1, "the tampering itself did not work"
     done = server.audit()
     assert done.code == 1, f"not found: {done}"
-    assert done.text.strip(), "found, but not told"
+    assert any(one in done.out for one in named.split("|")), f"found, but not named: {done}"
+    assert "audit: FAILED" in done.out
 
 
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
