@@ -383,6 +383,7 @@ static const struct {
     { "serve", command_serve, "[options]            run the server" },
     { "admin", command_admin, "create NAME          make an admin; the password is read from standard input" },
     { "audit", command_audit, "[--data DIR]         prove the promises offline" },
+    { "export", command_export, "orders|sales         write what is filed as --format csv or jsonl" },
     { "repair", command_repair, "[--data DIR] [--yes] show what a damaged journal would lose; cut it when told" },
     { "config", command_config, "check [FILE]         say what is wrong with a configuration" },
     { "routes", command_routes, "                     list the HTTP routes and who may use them" },

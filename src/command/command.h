@@ -8,6 +8,7 @@ enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3 
 
 int command_admin(int argc, char **argv);  /* admin create NAME, password on standard input */
 int command_audit(int argc, char **argv);  /* proves the promises offline */
+int command_export(int argc, char **argv); /* orders or sales as CSV or JSON Lines */
 int command_repair(int argc, char **argv); /* shows, and with --yes cuts, a damaged journal */
 int command_config(int argc, char **argv); /* config check [FILE] */
 int command_routes(int argc, char **argv); /* the route table, one line each */

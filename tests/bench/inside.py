@@ -15,6 +15,9 @@ FILL_S_MAX = 900
 IDLE_CONNECTIONS = 10_000
 IDLE_WATCH_S = 2
 RESTARTS = 3
+EXPORTS = 3
+EXPIRIES_MIN = 200_000
+EXPORT_MIN = 300_000
 GROWTH_MAX = 1.3
 HOLD_SLOWER_MAX = 1.1
 BYTES_PER_BUYER_MAX = 96
@@ -115,6 +118,28 @@ def restart(bench):
     return figures
 
 
+def ledger(bench):
+    """The rate at which the ledger files wins and expiries, and at which orders are exported from it."""
+    orders = 200_000 if bench.quick else 1_000_000
+    data = bench.folder("exported")
+    os.makedirs(data)
+    bench.say(f"ledger: {shown(orders)} holds that expire")
+    wins, expiries = map(float, servers.run([bench.program("ledger_bench"), data, str(orders)], FILL_S_MAX).split())
+    figures = [table.Figure("ledger, wins filed", wins, "orders/s"),
+               table.Figure("ledger, expiries filed", expiries, "orders/s", f">= {EXPIRIES_MIN}", expiries >= EXPIRIES_MIN)]
+    for form in ("csv", "jsonl"):
+        bench.say(f"export as {form}")
+        output, took = os.path.join(data, "orders." + form), []
+        for _ in range(1 if bench.quick else EXPORTS):
+            start_s = time.monotonic()
+            servers.run([bench.binary, "export", "orders", "--format", form, "--data", data, "--output", output], FILL_S_MAX)
+            took.append(time.monotonic() - start_s)
+        rate = orders / statistics.median(took)
+        figures.append(table.Figure(f"export orders/s, {form}", rate, "orders/s", f">= {EXPORT_MIN}", rate >= EXPORT_MIN))
+    shutil.rmtree(data)
+    return figures
+
+
 def restart_figure(bench, source, seconds):
     """A quick run scales up from few orders and with them what a start costs anyhow, so it is not held to the aim."""
     aim = "" if bench.quick else "<= 2"
@@ -196,7 +221,7 @@ def whole_grab(bench, full, empty, orders):
                         growth <= GROWTH_MAX)
 
 
-PARTS = {"engine": engine, "restart": restart, "idle": idle, "buyers": buyers}
+PARTS = {"engine": engine, "restart": restart, "ledger": ledger, "idle": idle, "buyers": buyers}
 
 
 def measure(bench, parts):

@@ -21,7 +21,7 @@ import servers
 import table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAMS = ("mint", "engine_bench", "fill")
+PROGRAMS = ("mint", "engine_bench", "ledger_bench", "fill")
 PACKAGES = ("libuv", "jansson", "libssl", "libcrypto", "libargon2", "sqlite3")
 BUILD_S_MAX = 900
 
@@ -74,8 +74,8 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
     parser.add_argument("--only", action="append", metavar="TEXT",
-                        help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, idle, "
-                             "buyers, guard, 'guard line'; may be given several times")
+                        help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, ledger, "
+                             "idle, buyers, guard, 'guard line'; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
