@@ -158,6 +158,108 @@ static void a_restart_knows_holds_and_payments(void **state)
     stand_close(stand);
 }
 
+struct filing {
+    struct ledger *ledger;
+    struct ledger_point point;
+};
+
+static const char *file_decision(void *arg, const struct decision *decision)
+{
+    struct filing *filing = arg;
+    assert_int_equal(ledger_file(filing->ledger, decision), FAULT_NONE);
+    filing->point.at_ms = decision->at_ms;
+    if (decision->kind == DECISION_SALE_CREATED) filing->point.sale_id_last = decision->sale_id;
+    return NULL;
+}
+
+static const char *file_batch(void *arg, uint64_t seq, uint64_t digest)
+{
+    struct filing *filing = arg;
+    filing->point.seq = seq;
+    filing->point.digest = digest;
+    return NULL;
+}
+
+/* What the clerk does: all that is durable, in one transaction. */
+static void file_all(struct stand *stand)
+{
+    struct filing filing = { .ledger = stand->ledger };
+    struct ledger_point from;
+    struct journal_damage damage;
+    struct journal_scan *scan;
+    char folder[96];
+    snprintf(folder, sizeof folder, "%s/journal", stand->folder);
+    assert_int_equal(ledger_file_begin(stand->ledger, &from), FAULT_NONE);
+    filing.point = from;
+    memcpy(filing.point.uuid, journal_uuid(gate_journal(stand->gate)), sizeof filing.point.uuid);
+    assert_int_equal(journal_scan_open(&scan, folder, gate_journal(stand->gate), from.seq, &damage), FAULT_NONE);
+    const struct journal_reader reader = { file_decision, file_batch, &filing };
+    for (bool more = true; more;) assert_int_equal(journal_scan_batch(scan, &reader, &more, &damage), FAULT_NONE);
+    journal_scan_close(scan);
+    assert_int_equal(ledger_file_commit(stand->ledger, &from, &filing.point), FAULT_NONE);
+}
+
+/* One order in every state, filed after every step or all at once; then the ledger alone has to know them. */
+static void a_restart_from_the_ledger_knows_every_state(void **state)
+{
+    struct stand *stand = *state;
+    for (int each = 0; each < 2; each++) {
+        stand_open(stand, true);
+        uint64_t sale = create(stand, each ? "each" : "all", 10, 1);
+        static const char *const buyers[] = { "held", "paid", "cancelled", "expired", "refund", "retaken" };
+        static const enum order_state want[] = { ORDER_HELD,    ORDER_PAID,       ORDER_CANCELLED,
+                                                 ORDER_EXPIRED, ORDER_REFUND_DUE, ORDER_PAID };
+        uint64_t nos[6];
+        for (int i = 1; i < 6; i++) nos[i] = win(stand, sale, buyers[i]);
+        if (each) file_all(stand);
+        struct told told;
+        pay(stand, nos[1], "p1", 100, &told);
+        stand_await(stand, &told);
+        for (int i = 2; i < 5; i += 2) {
+            cancel(stand, nos[i], buyers[i], &told);
+            stand_await(stand, &told);
+        }
+        if (each) file_all(stand);
+        for (struct sale seen = { .counts.held = 2 }; seen.counts.held > 0; usleep(1000)) {
+            gate_expire(stand->gate, 1000);
+            assert_true(gate_sale(stand->gate, sale, &seen));
+        }
+        for (int i = 4; i < 6; i++) {
+            pay(stand, nos[i], "p1", 100, &told);
+            stand_await(stand, &told);
+            assert_int_equal(told.ticket.verdict, VERDICT_DONE);
+        }
+        nos[0] = win(stand, sale, buyers[0]);
+        struct sale before, after;
+        assert_true(gate_sale(stand->gate, sale, &before));
+        file_all(stand);
+        stand_close(stand);
+
+        stand_open(stand, true);
+        assert_true(gate_sale(stand->gate, sale, &after));
+        assert_memory_equal(&before.counts, &after.counts, sizeof before.counts);
+        for (int i = 0; i < 6; i++) assert_int_equal(state_of(stand, nos[i]), want[i]);
+        for (int i = 1; i < 6; i++) {
+            struct ledger_order row;
+            bool found;
+            assert_int_equal(ledger_order(stand->ledger, nos[i], &row, &found), FAULT_NONE);
+            assert_true(found && row.ended_ms >= row.order.won_ms);
+            assert_int_equal(row.canceller, i == 2 || i == 4 ? CANCELLER_BUYER : CANCELLER_NONE);
+            assert_string_equal(row.payment_ref, i == 2 || i == 3 ? "" : "p1");
+            if (i == 2 || i == 3) continue;
+            pay(stand, nos[i], "p1", 100, &told);
+            assert_int_equal(told.ticket.verdict, VERDICT_REPEATED);
+            pay(stand, nos[i], "p2", 100, &told);
+            assert_int_equal(told.ticket.verdict, VERDICT_ALREADY_PAID);
+        }
+        for (enum order_state seen = ORDER_HELD; seen == ORDER_HELD; seen = state_of(stand, nos[0])) {
+            usleep(1000);
+            gate_expire(stand->gate, 1000);
+        }
+        stand_close(stand);
+    }
+}
+
 /* A late payment changes an order of a sale that is over: the sale stays until the ledger knows of that too, and what is
  * asked after it is gone is judged by the ledger's row, old or new. */
 static void a_refund_keeps_its_sale_until_it_is_filed(void **state)
@@ -341,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(no_state_is_told_before_it_is_durable, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_restart_knows_holds_and_payments, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_restart_from_the_ledger_knows_every_state, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_refund_keeps_its_sale_until_it_is_filed, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_change_merges_late_payment_and_event, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_million_holds_expire_in_order_and_leave_room_for_grabs, stand_begin, stand_end),
