@@ -53,6 +53,8 @@ static enum fault buffer_write(struct sheet *sheet)
         if (written < 0) return fail(sheet, "write to");
         at += (size_t)written;
     }
+    /* Begun now, so that the sync at the end finds little to do. Where it cannot be, that sync does it all. */
+    if (sheet->part_path != NULL) (void)sync_file_range(sheet->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     sheet->len = 0;
     return FAULT_NONE;
 }
