@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "clerk/clerk.h"
 #include "command/command.h"
+#include "courier/courier.h"
 #include "gate/gate.h"
 #include "gateway/server.h"
 #include "guard/blocks.h"
@@ -33,6 +34,7 @@ struct app {
     struct people *people;
     struct payment_keys *payment_keys;
     struct clerk *clerk;
+    struct courier *courier;
     struct blocks *blocks;
     struct guard *guard;
     struct lines *lines;
@@ -151,6 +153,32 @@ static void clerk_stop(struct app *app)
     clerk_close(app->clerk, CLERK_STOP_MS);
 }
 
+static struct courier_pace courier_pace(const struct config *config)
+{
+    return (struct courier_pace){
+        .timeout_ms = (uint64_t)config->webhook_timeout_ms,
+        .retry_ms_min = (uint64_t)config->webhook_retry_ms_min,
+        .retry_ms_max = (uint64_t)config->webhook_retry_ms_max,
+        .give_up_ms = (uint64_t)config->webhook_give_up_s * 1000,
+    };
+}
+
+static enum fault courier_start(struct app *app)
+{
+    const struct courier_options options = {
+        .ledger_path = app->ledger_path,
+        .ca_path = app->config.webhook_ca,
+        .private_allowed = strcmp(app->config.webhooks_private, "on") == 0,
+        .pace = courier_pace(&app->config),
+    };
+    return courier_open(&app->courier, &options, app->gate, app->clerk);
+}
+
+static void courier_stop(struct app *app)
+{
+    courier_close(app->courier);
+}
+
 static enum fault blocks_start(struct app *app)
 {
     return blocks_open(&app->blocks, app->blocks_path);
@@ -230,6 +258,7 @@ static enum fault server_begin(struct app *app)
     const struct rooms rooms = { .gate = app->gate,
                                  .people = app->people,
                                  .clerk = app->clerk,
+                                 .courier = app->courier,
                                  .guard = app->guard,
                                  .lines = app->lines,
                                  .blocks = app->blocks,
@@ -258,6 +287,7 @@ static const struct {
     { "people", people_start, people_end },
     { "payment secrets", payment_keys_start, payment_keys_end },
     { "clerk", clerk_start, clerk_stop },
+    { "courier", courier_start, courier_stop },
     { "block list", blocks_start, blocks_stop },
     { "guard", guard_start, guard_stop },
     { "lines", lines_begin, lines_end },
@@ -296,6 +326,8 @@ static void app_reload(struct app *app, int argc, char **argv)
     lines_declare_all(app);
     server_check_lines(app->server);
     if (limits_changed) guard_change_limits(app->guard, &limits, LIMITS_ALL, &now);
+    const struct courier_pace pace = courier_pace(&app->config);
+    courier_set_pace(app->courier, &pace);
     log_info("main", "reloaded: %d options changed", taken);
     if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);
 }

@@ -23,6 +23,9 @@
     COUNTER(DECISIONS, "stampede_decisions_total", "Decisions made durable.")                                             \
     COUNTER(FILED, "stampede_clerk_filed_total", "Decisions filed into the ledger.")                                      \
     COUNTER(LEDGER_FAILURES, "stampede_ledger_failures_total", "Failed ledger transactions.")                             \
+    COUNTER(WEBHOOKS_DELIVERED, "stampede_webhooks_delivered_total", "Webhook messages that were taken.")                 \
+    COUNTER(WEBHOOKS_FAILED, "stampede_webhooks_failed_tries_total", "Tries to send a webhook message that failed.")      \
+    COUNTER(WEBHOOKS_GIVEN_UP, "stampede_webhooks_given_up_total", "Webhook messages that are tried no more.")            \
     HISTOGRAM(COMMIT_SECONDS, "stampede_commit_seconds", 1e-9, "Write and sync of one journal batch.")                    \
     HISTOGRAM(BATCH_DECISIONS, "stampede_commit_batch_decisions", 1.0, "Decisions that shared one sync.")
 

@@ -65,6 +65,11 @@ struct config {
     int64_t breaker_probes;
     int64_t memory_mb_max; /* 0: no cap */
     int64_t place_heartbeat_ms;
+    char webhooks_private[CONFIG_TEXT_BYTES]; /* on, off: whether webhooks may go to private addresses */
+    char webhook_ca[CONFIG_TEXT_BYTES];       /* PEM; empty: the system's */
+    int64_t webhook_timeout_ms;
+    int64_t webhook_retry_ms_min, webhook_retry_ms_max;
+    int64_t webhook_give_up_s;
     struct config_line lines[LINES_DECLARED_MAX];
     int64_t lines_count;
 };

@@ -112,6 +112,18 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "Memory in MiB near which requests are turned away; 0 sets no cap." },
     { "place_heartbeat_ms", WHOLE(place_heartbeat_ms, 1000, 3600000), .fallback = "15000",
       .help = "A place in line that is not looked at for so long is given up, in milliseconds." },
+    { "webhooks_private", .kind = OPTION_CHOICE, .offset = AT(webhooks_private), .fallback = "off", .choices = "off on",
+      .help = "Whether webhooks may call addresses that are not of the public Internet." },
+    { "webhook_ca", .kind = OPTION_PATH, .offset = AT(webhook_ca), .fallback = "",
+      .help = "PEM file of the authorities for https webhooks; empty means those of the system." },
+    { "webhook_timeout_ms", WHOLE(webhook_timeout_ms, 100, 60000), .fallback = "10000", .reloads = true,
+      .help = "How long a webhook may take to answer." },
+    { "webhook_retry_ms_min", WHOLE(webhook_retry_ms_min, 10, 3600000), .fallback = "1000", .reloads = true,
+      .help = "How long a webhook message waits after its first failed try; then twice as long." },
+    { "webhook_retry_ms_max", WHOLE(webhook_retry_ms_max, 10, 86400000), .fallback = "3600000", .reloads = true,
+      .help = "The longest wait between two tries of a webhook message." },
+    { "webhook_give_up_s", WHOLE(webhook_give_up_s, 1, 31536000), .fallback = "259200", .reloads = true,
+      .help = "How long a webhook message is tried before it is given up, in seconds." },
 };
 /* clang-format on */
 

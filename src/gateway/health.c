@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "base/metrics.h"
+#include "courier/courier.h"
 #include "gateway/request.h"
 #include "gateway/resources.h"
 
@@ -92,6 +93,8 @@ void metrics_get(struct request *request)
     clerk_status(rooms->clerk, &clerk);
     struct lines_status lines;
     lines_status(rooms->lines, &lines);
+    struct courier_status courier;
+    courier_status(rooms->courier, &courier);
     const struct gauge gauges[] = {
         { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
         { "stampede_memory_bytes", "Resident memory.", memory_resident() },
@@ -115,6 +118,9 @@ void metrics_get(struct request *request)
         { "stampede_line_parked", "Requests held by lines, also repeats that wait beside the first.", lines.parked },
         { "stampede_line_places", "Places held, also those whose outcome can still be read.", lines.places },
         { "stampede_blocks", "Entries on the block list.", blocks_count(rooms->blocks) },
+        { "stampede_webhooks_pending", "Webhook messages to be sent.", courier.pending },
+        { "stampede_webhooks_failed", "Webhook messages that were given up and are kept.", courier.failed },
+        { "stampede_webhooks_oldest_seconds", "Age of the oldest webhook message to be sent.", courier.oldest_ms / 1000 },
         { "stampede_journal_room", "1 while the journal has room and space.", gate.room },
     };
     struct reactor *reactor = request->reactor;

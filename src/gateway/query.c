@@ -13,12 +13,22 @@ static void *reader_open(void *arg)
     return ledger_open(&ledger, arg, LEDGER_READER) == FAULT_NONE ? ledger : NULL;
 }
 
-static void reader_close(void *tools)
+/* Those behind in the queue wait too while one waits for a locked ledger. */
+static void *writer_open(void *arg)
+{
+    struct ledger *ledger;
+    if (ledger_open(&ledger, arg, LEDGER_WRITER) != FAULT_NONE) return NULL;
+    ledger_set_patience(ledger, QUERY_WAIT_MS_MAX);
+    return ledger;
+}
+
+static void connection_drop(void *tools)
 {
     ledger_close(tools);
 }
 
-enum fault queries_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads)
+static enum fault asked_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads,
+                             void *(*tools_open)(void *arg))
 {
     const struct crew_options options = {
         .name = name,
@@ -26,11 +36,21 @@ enum fault queries_open(struct crew **out, const char *name, const char *ledger_
         .queue_max = 1024,
         .wait_ms_max = 2 * QUERY_WAIT_MS_MAX,
         .nice = 2, /* people who ask give way to people who grab */
-        .tools_open = reader_open,
-        .tools_close = reader_close,
+        .tools_open = tools_open,
+        .tools_close = connection_drop,
         .arg = (void *)ledger_path,
     };
     return crew_open(out, &options);
+}
+
+enum fault queries_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads)
+{
+    return asked_open(out, name, ledger_path, threads, reader_open);
+}
+
+enum fault writes_open(struct crew **out, const char *ledger_path)
+{
+    return asked_open(out, "write", ledger_path, 1, writer_open);
 }
 
 void query_work(struct crew_job *job, void *tools)

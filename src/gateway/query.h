@@ -4,6 +4,7 @@
 
 #include "gateway/server.h"
 #include "guard/block_entry.h"
+#include "ledger/outbox.h"
 #include "wire/json_out.h"
 
 /* How long a list waits for the clerk before it says BUSY. */
@@ -26,10 +27,16 @@ struct query {
     char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
     char entry[BLOCK_ENTRY_BYTES_MAX + 1]; /* of the block list, in normal form */
 
+    bool rotate; /* the secret of a webhook */
+
     /* What was found: one of them, or a rendered list. */
     struct sale sale;
     struct order order;
     struct ledger_order filed;
+    struct hook hook; /* put: its url is what is asked */
+    bool fresh;       /* its secret is new */
+    struct outbox_counts notices;
+    uint64_t retried;
     char *list; /* from malloc; freed when it is sent */
     struct json_out list_out;
     uint32_t list_count;
@@ -38,6 +45,8 @@ struct query {
 
 /* A crew of readers of the ledger. */
 enum fault queries_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads) MUST_USE;
+/* The same for one who writes rows that are no decisions. */
+enum fault writes_open(struct crew **out, const char *ledger_path) MUST_USE;
 /* The job's work: waits for the clerk where asked, then runs. */
 void query_work(struct crew_job *job, void *tools);
 /* {"items":[ … and ],"next":…}: between them the visitor renders. */

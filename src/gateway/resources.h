@@ -60,6 +60,14 @@ void block_delete(struct request *request);
 /* limits.c */
 void limits_get(struct request *request);
 void limits_put(struct request *request);
+/* webhooks.c: where sellers are told what happened */
+void webhook_get(struct request *request);
+void webhook_put(struct request *request);
+void webhook_delete(struct request *request);
+void webhook_test_post(struct request *request);
+void deliveries_get(struct request *request);
+void deliveries_retry_post(struct request *request);
+void delivery_retry_post(struct request *request);
 /* health.c */
 void health_get(struct request *request);
 void ready_get(struct request *request);

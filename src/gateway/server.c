@@ -70,6 +70,7 @@ enum fault server_open(struct server **out, const struct server_options *options
     if (fault == FAULT_NONE)
         fault = queries_open(&server->rooms.lists, "list", options->ledger_path, options->query_threads);
     if (fault == FAULT_NONE) fault = queries_open(&server->rooms.lookups, "lookup", options->ledger_path, 1);
+    if (fault == FAULT_NONE) fault = writes_open(&server->rooms.writes, options->ledger_path);
     if (fault == FAULT_NONE) fault = server_listen(server);
     if (fault != FAULT_NONE) {
         server_close(server);
@@ -198,6 +199,7 @@ void server_close(struct server *server)
 {
     if (server->rooms.lists != NULL) crew_close(server->rooms.lists);
     if (server->rooms.lookups != NULL) crew_close(server->rooms.lookups);
+    if (server->rooms.writes != NULL) crew_close(server->rooms.writes);
     for (uint32_t i = 0; i < server->reactor_count; i++) reactor_close(server->reactors[i]);
     if (server->tls_before != NULL) tls_context_close(server->tls_before);
     if (server->tls != NULL) tls_context_close(server->tls);

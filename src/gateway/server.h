@@ -19,6 +19,7 @@
 
 struct blocks;
 struct payment_keys;
+struct courier;
 struct reactor;
 
 /* The rooms a request may reach. */
@@ -30,8 +31,10 @@ struct rooms {
     struct lines *lines;
     struct blocks *blocks;
     struct payment_keys *payment_keys;
+    struct courier *courier;
     struct crew *lists;                  /* the gateway's own: pages of the ledger, which may wait for the clerk */
     struct crew *lookups;                /* the gateway's own: single rows, which never wait */
+    struct crew *writes;                 /* the gateway's own: rows that are no decisions, written to the ledger */
     struct admission_counts *admissions; /* the gateway's own: grabs past the guard, by sale */
 };
 

@@ -99,6 +99,7 @@ enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)
 
     ledger->filing = true;
     fault = ledger_point(ledger, point);
+    if (fault == FAULT_NONE) fault = outbox_file_begin(ledger);
     if (fault != FAULT_NONE) {
         ledger_file_rollback(ledger);
         return fault;
@@ -142,7 +143,8 @@ enum fault ledger_file(struct ledger *ledger, const struct decision *decision)
         return filing_damage(ledger, decision->seq, "it does not follow the one filed before");
     ledger->seq = decision->seq;
 
-    return decision_file(ledger, decision);
+    enum fault fault = decision_file(ledger, decision);
+    return fault != FAULT_NONE ? fault : outbox_file(ledger, decision);
 }
 
 static enum fault point_move(struct ledger *ledger, const struct ledger_point *from, const struct ledger_point *to)

@@ -15,7 +15,7 @@ bool row_string(sqlite3_stmt *statement, int column, char *out, size_t size)
     return true;
 }
 
-static bool row_u64(sqlite3_stmt *statement, int column, uint64_t max, uint64_t *out)
+bool row_u64(sqlite3_stmt *statement, int column, uint64_t max, uint64_t *out)
 {
     int64_t value = sqlite3_column_int64(statement, column);
     if (value < 0 || (uint64_t)value > max) return false;
@@ -23,7 +23,7 @@ static bool row_u64(sqlite3_stmt *statement, int column, uint64_t max, uint64_t 
     return true;
 }
 
-static bool row_u32(sqlite3_stmt *statement, int column, uint32_t max, uint32_t *out)
+bool row_u32(sqlite3_stmt *statement, int column, uint32_t max, uint32_t *out)
 {
     uint64_t value;
     if (!row_u64(statement, column, max, &value)) return false;

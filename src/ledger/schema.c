@@ -108,6 +108,43 @@ static const char *const schema[] = {
 
     "CREATE TABLE revoked (token_id INTEGER PRIMARY KEY, expires_ms INTEGER NOT NULL) STRICT",
 
+    "CREATE TABLE hooks ("
+    " seller TEXT PRIMARY KEY,"
+    " url TEXT NOT NULL,"
+    " secret TEXT NOT NULL,"
+    " secret_before TEXT NOT NULL," /* empty: none */
+    " before_until_ms INTEGER NOT NULL,"
+    " since_ms INTEGER NOT NULL,"
+    " failed_ms INTEGER NOT NULL,"
+    " error TEXT NOT NULL) STRICT, WITHOUT ROWID",
+
+    /* An id is never given twice, also not after the last row is gone: receivers tell repetitions by it. stream is what the
+     * notice is about, see OUTBOX_STREAM. */
+    "CREATE TABLE outbox ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " seller TEXT NOT NULL,"
+    " kind INTEGER NOT NULL,"
+    " stream INTEGER NOT NULL,"
+    " sale INTEGER NOT NULL,"
+    " order_no INTEGER NOT NULL,"
+    " event INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL,"
+    " state INTEGER NOT NULL,"
+    " since_ms INTEGER NOT NULL,"
+    " next_ms INTEGER NOT NULL,"
+    " attempts INTEGER NOT NULL,"
+    " status INTEGER NOT NULL,"
+    " error TEXT NOT NULL) STRICT",
+    "CREATE INDEX outbox_due ON outbox (state, seller, next_ms)",
+    "CREATE INDEX outbox_by_seller ON outbox (seller, state)",
+    "CREATE INDEX outbox_by_stream ON outbox (stream)",
+
+    "CREATE TABLE outbox_mark ("
+    " one INTEGER PRIMARY KEY CHECK (one = 1),"
+    " hooks_version INTEGER NOT NULL,"
+    " told_ms INTEGER NOT NULL) STRICT",
+
+    "INSERT INTO outbox_mark VALUES (1, 0, 0)",
     "INSERT INTO point VALUES (1, 0, 0, 0, 0, zeroblob(16))",
     "INSERT INTO meta VALUES (1, " TEXT_OF(SCHEMA_VERSION) ")",
 };

@@ -65,6 +65,32 @@ enum statement {
     STATEMENT_REVOKED_INSERT,
     STATEMENT_REVOKED_EACH,
     STATEMENT_REVOKED_DELETE,
+    STATEMENT_HOOK,
+    STATEMENT_HOOK_PUT,
+    STATEMENT_HOOK_FAILED,
+    STATEMENT_HOOK_DELETE,
+    STATEMENT_HOOKS_EACH,
+    STATEMENT_HOOKS_CHANGED,
+    STATEMENT_OUTBOX_MARK,
+    STATEMENT_OUTBOX_TOLD,
+    STATEMENT_OUTBOX_SALE,
+    STATEMENT_OUTBOX_INSERT,
+    STATEMENT_OUTBOX_CLOSINGS,
+    STATEMENT_OUTBOX_FILE_CLOSINGS,
+    STATEMENT_OUTBOX_SELLER,
+    STATEMENT_OUTBOX_DUE,
+    STATEMENT_OUTBOX_STREAM,
+    STATEMENT_OUTBOX_DELETE,
+    STATEMENT_OUTBOX_FAILED,
+    STATEMENT_OUTBOX_NEXT,
+    STATEMENT_OUTBOX_GIVE_UP,
+    STATEMENT_OUTBOX_UNPARK,
+    STATEMENT_OUTBOX_RETRY,
+    STATEMENT_OUTBOX_RETRY_ALL,
+    STATEMENT_OUTBOX_COUNTS,
+    STATEMENT_OUTBOX_COUNTS_SELLER,
+    STATEMENT_OUTBOX_LIST,
+    STATEMENT_OUTBOX_PURGE,
     STATEMENT_COUNT
 };
 extern const char *const statement_sql[STATEMENT_COUNT];
@@ -76,6 +102,17 @@ struct tally {
 };
 #define TALLIES 1024
 
+/* What filing knows of a sale's hook, each at the sale's id modulo HOOKED_SALES. */
+struct hooked_sale {
+    uint64_t sale_id; /* 0: unused */
+    bool hooked;
+    uint64_t since_ms; /* what was decided before is not told */
+    char seller[USERNAME_BYTES_MAX + 1];
+    uint64_t transaction; /* in which available was read; other transactions may not have happened */
+    int64_t available;
+};
+#define HOOKED_SALES 256
+
 struct ledger {
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENT_COUNT];
@@ -86,6 +123,10 @@ struct ledger {
     bool filing;
     uint64_t seq;
     struct tally tallies[TALLIES];
+    uint64_t transaction;   /* how many were begun */
+    uint64_t hooks_version; /* that hooked was read at, and one more: 0 is before the first time */
+    bool hooks_any;
+    struct hooked_sale hooked[HOOKED_SALES];
 };
 
 /* Says in the log what failed and what SQLite calls it, and which fault that is: FAULT_DAMAGE for a malformed file,
@@ -108,6 +149,14 @@ void bind_signed(sqlite3_stmt *statement, int at, int64_t value);
 void bind_slice(sqlite3_stmt *statement, int at, struct slice text); /* lives until statement_close() */
 void bind_string(sqlite3_stmt *statement, int at, const char *text);
 
+/* outbox.c: what sellers with a hook are told, in the transaction that files it. begin: after the transaction has; file:
+ * after the decision's own rows and sums. */
+enum fault outbox_file_begin(struct ledger *ledger) MUST_USE;
+enum fault outbox_file(struct ledger *ledger, const struct decision *decision) MUST_USE;
+/* Around small transactions. end commits, or rolls back for a fault, and answers the fault. */
+enum fault small_begin(struct ledger *ledger) MUST_USE;
+enum fault small_end(struct ledger *ledger, enum fault fault) MUST_USE;
+
 /* Rows as values, in the order of SALE_COLUMNS, ORDER_COLUMNS and TOKEN_COLUMNS. False when a value
  * cannot be: damage, which has been logged. */
 #define SALE_COLUMNS                                                                                                        \
@@ -117,9 +166,13 @@ void bind_string(sqlite3_stmt *statement, int at, const char *text);
 #define ORDER_COLUMNS                                                                                                       \
     "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key, token_nonce, payment_ref, ended_ms, canceller, reason"
 #define TOKEN_COLUMNS "nonce, sale, buyer, given_ms, spent"
+#define HOOK_COLUMNS "seller, url, secret, secret_before, before_until_ms, since_ms, failed_ms, error"
+#define NOTICE_COLUMNS "id, seller, kind, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error"
 bool row_sale(sqlite3_stmt *statement, struct sale *out);
 bool row_order(sqlite3_stmt *statement, struct ledger_order *out);
 bool row_token(sqlite3_stmt *statement, struct ledger_token *out);
 bool row_string(sqlite3_stmt *statement, int column, char *out, size_t size);
+bool row_u64(sqlite3_stmt *statement, int column, uint64_t max, uint64_t *out);
+bool row_u32(sqlite3_stmt *statement, int column, uint32_t max, uint32_t *out);
 
 #endif

@@ -1,4 +1,5 @@
 /* All SQL that runs after the schema is made. Values are bound, never written into the text. */
+#include "ledger/outbox.h"
 #include "ledger/sqlite.h"
 
 /* As sale_state_at() of the engine: the first that applies. The numbers are those of enum sale_state. ?1 is now. */
@@ -28,6 +29,23 @@ _Static_assert(SALE_UPCOMING == 0 && SALE_RUNNING == 1 && SALE_PAUSED == 2 && SA
 #define ORDER_AS_IT_WAS " WHERE no = ?1 AND sale = ?2 AND units = ?3"
 _Static_assert(ORDER_HELD == 0 && ORDER_PAID == 1 && ORDER_CANCELLED == 2 && ORDER_EXPIRED == 3,
                "the statements have the numbers of enum order_state");
+
+/* A row of the outbox is what it is about, and what became of it: it is due at once unless its stream has one before it that
+ * is still pending. The number of a stream has what it is about in its two lowest bits: see outbox.c. */
+#define OUTBOX_PARKED "9223372036854775807"
+#define OUTBOX_FIELDS                                                                                                       \
+    "(seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error)"
+#define STREAM_PENDING(stream) " FROM outbox AS o INDEXED BY outbox_by_stream WHERE o.stream = " stream " AND o.state = 0"
+#define DUE_OR_PARKED(stream, due_ms)                                                                                       \
+    "CASE WHEN EXISTS (SELECT 1" STREAM_PENDING(stream) ") THEN " OUTBOX_PARKED " ELSE " due_ms " END"
+_Static_assert(NOTICE_PARKED == UINT64_C(9223372036854775807), "the statements have the time of a parked notice");
+_Static_assert(NOTICE_PENDING == 0 && NOTICE_FAILED == 1, "the statements have the numbers of enum notice_state");
+
+/* Sales that closes_at has closed in ?1 < time <= ?2 and whose seller had a hook by then. over_ms of one that its seller
+ * closed is 0. */
+#define CLOSINGS                                                                                                            \
+    " FROM sales INDEXED BY sales_by_end JOIN hooks ON hooks.seller = sales.seller"                                         \
+    " WHERE over_ms > ?1 AND over_ms <= ?2 AND over_ms > hooks.since_ms"
 
 /* clang-format off */
 const char *const statement_sql[STATEMENT_COUNT] = {
@@ -140,5 +158,59 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_REVOKED_INSERT] = "INSERT INTO revoked (token_id, expires_ms) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
     [STATEMENT_REVOKED_EACH] = "SELECT token_id, expires_ms FROM revoked WHERE expires_ms > ?1",
     [STATEMENT_REVOKED_DELETE] = "DELETE FROM revoked WHERE expires_ms <= ?1",
+
+    [STATEMENT_HOOK] = "SELECT " HOOK_COLUMNS " FROM hooks WHERE seller = ?1",
+    [STATEMENT_HOOK_PUT] =
+        "INSERT INTO hooks (" HOOK_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, '') ON CONFLICT (seller) DO UPDATE SET"
+        " url = ?2, secret = ?3, secret_before = ?4, before_until_ms = ?5",
+    [STATEMENT_HOOK_FAILED] = "UPDATE hooks SET failed_ms = ?2, error = ?3 WHERE seller = ?1",
+    [STATEMENT_HOOK_DELETE] = "DELETE FROM hooks WHERE seller = ?1",
+    [STATEMENT_HOOKS_EACH] = "SELECT " HOOK_COLUMNS " FROM hooks",
+    [STATEMENT_HOOKS_CHANGED] = "UPDATE outbox_mark SET hooks_version = hooks_version + 1",
+
+    [STATEMENT_OUTBOX_MARK] = "SELECT hooks_version, told_ms, EXISTS (SELECT 1 FROM hooks) FROM outbox_mark",
+    [STATEMENT_OUTBOX_TOLD] = "UPDATE outbox_mark SET told_ms = ?2 WHERE told_ms <= ?1",
+    [STATEMENT_OUTBOX_SALE] =
+        "SELECT seller, available, coalesce((SELECT since_ms FROM hooks WHERE hooks.seller = sales.seller), -1)"
+        " FROM sales WHERE id = ?1",
+    [STATEMENT_OUTBOX_INSERT] = "INSERT INTO outbox " OUTBOX_FIELDS " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?7, "
+                                DUE_OR_PARKED("?3", "?7") ", 0, 0, '')",
+    [STATEMENT_OUTBOX_CLOSINGS] = "SELECT EXISTS (SELECT 1" CLOSINGS ")",
+    [STATEMENT_OUTBOX_FILE_CLOSINGS] =
+        "INSERT INTO outbox " OUTBOX_FIELDS " SELECT sales.seller, ?3, id * 4 + 1, id, 0, 0, over_ms, 0, over_ms, "
+        DUE_OR_PARKED("sales.id * 4 + 1", "over_ms") ", 0, 0, ''" CLOSINGS " ORDER BY over_ms, id",
+    [STATEMENT_OUTBOX_SELLER] =
+        "SELECT seller FROM outbox INDEXED BY outbox_due WHERE state = 0 AND seller > ?1"
+        " AND next_ms <> " OUTBOX_PARKED " ORDER BY seller LIMIT 1",
+    [STATEMENT_OUTBOX_DUE] = "SELECT " NOTICE_COLUMNS " FROM outbox INDEXED BY outbox_due"
+                             " WHERE state = 0 AND seller = ?1 AND next_ms <= ?2 ORDER BY next_ms, id LIMIT ?3",
+    [STATEMENT_OUTBOX_STREAM] = "SELECT stream FROM outbox WHERE id = ?1",
+    [STATEMENT_OUTBOX_DELETE] = "DELETE FROM outbox WHERE id = ?1",
+    [STATEMENT_OUTBOX_FAILED] = "UPDATE outbox SET attempts = attempts + 1, state = ?2, next_ms = ?3, status = ?4,"
+                                " error = ?5 WHERE id = ?1 AND state = 0",
+    [STATEMENT_OUTBOX_NEXT] = "UPDATE outbox SET next_ms = ?2 WHERE next_ms = " OUTBOX_PARKED
+                              " AND id = (SELECT min(o.id)" STREAM_PENDING("?1") ")",
+    [STATEMENT_OUTBOX_GIVE_UP] =
+        "UPDATE outbox SET state = 1 WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_by_seller"
+        " WHERE seller = ?1 AND state = 0 AND since_ms <= ?2 ORDER BY id LIMIT ?3)",
+    [STATEMENT_OUTBOX_UNPARK] =
+        "UPDATE outbox SET next_ms = ?2 WHERE state = 0 AND seller = ?1 AND next_ms = " OUTBOX_PARKED
+        " AND id = (SELECT min(o.id)" STREAM_PENDING("outbox.stream") ")",
+    [STATEMENT_OUTBOX_RETRY] =
+        "UPDATE outbox SET state = 0, attempts = 0, since_ms = ?3, next_ms = "
+        DUE_OR_PARKED("outbox.stream AND o.id < ?2", "?3") " WHERE seller = ?1 AND id = ?2 AND state = 1",
+    [STATEMENT_OUTBOX_RETRY_ALL] =
+        "UPDATE outbox SET state = 0, attempts = 0, since_ms = ?2, next_ms = " OUTBOX_PARKED " WHERE id IN"
+        " (SELECT id FROM outbox INDEXED BY outbox_by_seller WHERE seller = ?1 AND state = 1 ORDER BY id LIMIT ?3)",
+    [STATEMENT_OUTBOX_COUNTS] =
+        "SELECT coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0),"
+        " coalesce(min(CASE WHEN state = 0 THEN at_ms END), 0) FROM outbox",
+    [STATEMENT_OUTBOX_COUNTS_SELLER] =
+        "SELECT coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0),"
+        " coalesce(min(CASE WHEN state = 0 THEN at_ms END), 0) FROM outbox WHERE seller = ?1",
+    [STATEMENT_OUTBOX_LIST] = "SELECT " NOTICE_COLUMNS " FROM outbox INDEXED BY outbox_by_seller"
+                              " WHERE seller = ?1 AND state = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4",
+    [STATEMENT_OUTBOX_PURGE] =
+        "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_by_seller WHERE seller = ?1 LIMIT ?2)",
 };
 /* clang-format on */

@@ -191,6 +191,15 @@ static bool read_time(const struct reading *reading, const struct json_field *fi
     return true;
 }
 
+static bool read_flag(const struct reading *reading, const struct json_field *field, const json_t *value)
+{
+    bool flag = json_typeof(value) == JSON_TRUE;
+    if (!flag && json_typeof(value) != JSON_FALSE)
+        return object(reading, "%s%s%s must be true or false", prefix(reading), dot(reading), field->name);
+    memcpy((char *)reading->target + field->offset, &flag, sizeof(flag));
+    return true;
+}
+
 static bool read_either(const struct reading *reading, const struct json_field *field, const json_t *value);
 
 static bool read_value(const struct reading *reading, const struct json_field *field, const json_t *value)
@@ -203,6 +212,8 @@ static bool read_value(const struct reading *reading, const struct json_field *f
         return read_integer(reading, field, value);
     case JSON_TIME:
         return read_time(reading, field, value);
+    case JSON_FLAG:
+        return read_flag(reading, field, value);
     case JSON_EITHER:
         return read_either(reading, field, value);
     }

@@ -18,6 +18,7 @@ enum json_kind {
     JSON_LINES,   /* the same, newline and tab allowed */
     JSON_INTEGER, /* to int64_t: min..max */
     JSON_TIME,    /* RFC 3339 to uint64_t ms */
+    JSON_FLAG,    /* true or false, to bool */
     JSON_EITHER,  /* a text as JSON_TEXT, or an object with a table of its own: members, into the same target struct */
 };
 

@@ -46,7 +46,7 @@ static bool eat_integer(struct cursor *cursor, int64_t *out)
 
 static bool eat_value(struct cursor *cursor, const struct json_field *field, char *target)
 {
-    if (field->kind == JSON_EITHER) return false; /* rare: the long way reads it */
+    if (field->kind == JSON_EITHER || field->kind == JSON_FLAG) return false; /* rare: the long way reads it */
     if (field->kind == JSON_INTEGER) {
         int64_t number;
         if (!eat_integer(cursor, &number) || number < field->min || number > field->max) return false;

@@ -22,7 +22,7 @@ import table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = ("mint", "engine_bench", "ledger_bench", "fill")
-PACKAGES = ("libuv", "jansson", "libssl", "libcrypto", "libargon2", "sqlite3")
+PACKAGES = ("libuv", "jansson", "libssl", "libcrypto", "libargon2", "sqlite3", "libcurl")
 BUILD_S_MAX = 900
 
 

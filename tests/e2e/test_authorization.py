@@ -36,7 +36,9 @@ def test_the_table_holds_every_route_of_this_release():
     expected = {("POST", "/v1/users"), ("POST", "/v1/login"), ("POST", "/v1/logout"), ("POST", "/v1/sales"), ("GET", "/v1/sales"), ("GET", "/v1/sales/{}"),
                 ("PATCH", "/v1/sales/{}"), ("POST", "/v1/sales/{}/stock"), ("POST", "/v1/sales/{}/pause"), ("POST", "/v1/sales/{}/resume"),
                 ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/v1/blocks"),
-                ("POST", "/v1/orders/{}/cancel"), ("POST", "/v1/payments"),
+                ("POST", "/v1/orders/{}/cancel"), ("POST", "/v1/payments"), ("GET", "/v1/webhook"), ("PUT", "/v1/webhook"), ("DELETE", "/v1/webhook"),
+                ("POST", "/v1/webhook/test"), ("GET", "/v1/webhook/deliveries"), ("POST", "/v1/webhook/deliveries/retry"),
+                ("POST", "/v1/webhook/deliveries/{}/retry"),
                 ("POST", "/v1/blocks"), ("DELETE", "/v1/blocks/{}"), ("POST", "/v1/sales/{}/tokens"), ("POST", "/v1/sales/{}/line"),
                 ("GET", "/v1/sales/{}/line/{}"), ("DELETE", "/v1/sales/{}/line/{}"), ("GET", "/v1/limits"), ("PUT", "/v1/limits"), ("GET", "/healthz"),
                 ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml")}
@@ -52,7 +54,9 @@ def test_the_table_opens_what_api_opens():
     expected = {("POST", "/v1/logout"): everyone, ("POST", "/v1/sales"): seller, ("PATCH", "/v1/sales/{}"): seller, ("POST", "/v1/sales/{}/stock"): seller,
                 ("POST", "/v1/sales/{}/pause"): seller, ("POST", "/v1/sales/{}/resume"): seller, ("POST", "/v1/sales/{}/close"): seller,
                 ("GET", "/v1/orders"): everyone, ("GET", "/v1/orders/{}"): everyone, ("POST", "/v1/orders/{}/cancel"): everyone, ("POST", "/v1/payments"): {"anyone", "signed"},
-                ("POST", "/v1/sales/{}/grabs"): {"admitted"},
+                ("POST", "/v1/sales/{}/grabs"): {"admitted"}, ("GET", "/v1/webhook"): seller, ("PUT", "/v1/webhook"): seller,
+                ("DELETE", "/v1/webhook"): seller, ("POST", "/v1/webhook/test"): seller, ("GET", "/v1/webhook/deliveries"): seller,
+                ("POST", "/v1/webhook/deliveries/retry"): seller, ("POST", "/v1/webhook/deliveries/{}/retry"): seller,
                 ("GET", "/v1/blocks"): {"admin"}, ("POST", "/v1/blocks"): {"admin"}, ("DELETE", "/v1/blocks/{}"): {"admin"},
                 ("POST", "/v1/sales/{}/tokens"): {"customer"}, ("POST", "/v1/sales/{}/line"): {"customer"}, ("GET", "/v1/sales/{}/line/{}"): {"customer"},
                 ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
@@ -85,6 +89,7 @@ class Stage:
                   ("POST", "/v1/sales"): {"name": mint_name("sale"), "stock": 1}, ("PATCH", "/v1/sales/{}"): {"description": "changed"},
                   ("POST", "/v1/sales/{}/stock"): {"add": 3}, ("POST", "/v1/orders/{}/cancel"): {"reason": "a test"},
                   ("POST", "/v1/payments"): {"order": self.order, "amount": None, "payment_ref": "p", "status": "succeeded"},
+                  ("PUT", "/v1/webhook"): {"url": "https://example.com/"},
                   ("POST", "/v1/blocks"): {"entry": f"user {mint_name('blocked')}"}}
         return bodies.get((method, plain(path)))
 
@@ -110,6 +115,8 @@ def expected_statuses(method, path, roles, actor):
         return {409}
     if "/line/{}" in route[1]:  # nobody has a place in a sale without a line
         return {404}
+    if "/v1/webhook" in route[1]:  # nobody here has one before they put it
+        return {("PUT", "/v1/webhook"): {200}, ("GET", "/v1/webhook/deliveries"): {200}, ("POST", "/v1/webhook/deliveries/retry"): {202}}.get(route, {404})
     if actor.startswith("other") and "{" in path:
         return {404}
     if route == ("POST", "/v1/sales/{}/resume"):

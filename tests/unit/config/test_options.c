@@ -92,6 +92,12 @@ static void defaults_are_those_of_the_interface(void **state)
         { "token_purchase_ttl_s", "600" },
         { "payment_keys", "" },
         { "payment_tolerance_s", "300" },
+        { "webhooks_private", "off" },
+        { "webhook_ca", "" },
+        { "webhook_timeout_ms", "10000" },
+        { "webhook_retry_ms_min", "1000" },
+        { "webhook_retry_ms_max", "3600000" },
+        { "webhook_give_up_s", "259200" },
     };
     assert_int_equal(sizeof(script) / sizeof(script[0]), OPTIONS_COUNT);
     for (size_t i = 0; i < OPTIONS_COUNT; i++)

@@ -347,9 +347,31 @@ static void deep_and_long_bodies_do_no_harm(void **state)
     assert_int_equal(strlen(found.objection), strlen("unknown field \"\"") + 64 + 3);
 }
 
+static void flags_are_true_or_false(void **state)
+{
+    (void)state;
+    static const struct json_field flag = { .name = "rotate", .kind = JSON_FLAG };
+    struct json_found found;
+    bool value = false;
+    assert_true(json_read(SLICE("{\"rotate\":true}"), &flag, 1, &value, &found));
+    assert_true(value);
+    assert_true(json_read(SLICE("{\"rotate\":false}"), &flag, 1, &value, &found));
+    assert_false(value);
+    assert_int_equal(found.given, 1);
+    static const char *const wrong[] = { "1", "0", "\"true\"", "null", "[]", "True" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char body[64];
+        int len = snprintf(body, sizeof(body), "{\"rotate\":%s}", wrong[i]);
+        assert_false(json_read((struct slice){ body, (size_t)len }, &flag, 1, &value, &found));
+    }
+    assert_false(json_read(SLICE("{\"rotate\":1}"), &flag, 1, &value, &found));
+    assert_string_equal(found.objection, "rotate must be true or false");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flags_are_true_or_false),
         cmocka_unit_test(good_bodies_fill_the_target),
         cmocka_unit_test(bad_bodies_are_refused_with_a_sentence_that_names_the_field),
         cmocka_unit_test(the_short_way_and_the_long_way_agree),

@@ -1,0 +1,179 @@
+#include "courier/delivery.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "courier/destination.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* An endpoint that answers and does not stop is cut off; its status has been heard. */
+#define ANSWER_BYTES_MAX 65536
+#define HEADER_BYTES_MAX 160
+#define STATUS_GONE 410
+
+/* Looked at is the address that is about to be called, after any name was resolved: a name that means something else the
+ * second time it is asked for gets nowhere. */
+static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct delivery *delivery = arg;
+    (void)purpose;
+    if (!delivery->private_allowed && !destination_is_public(&address->addr)) {
+        delivery->address_refused = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+static size_t answer_take(char *data, size_t one, size_t count, void *arg)
+{
+    struct delivery *delivery = arg;
+    (void)data;
+    delivery->answer_bytes += one * count;
+    return delivery->answer_bytes <= ANSWER_BYTES_MAX ? one * count : 0;
+}
+
+static bool header_add(struct delivery *delivery, const char *name, const char *value)
+{
+    char line[HEADER_BYTES_MAX];
+    int len = snprintf(line, sizeof line, "%s: %s", name, value);
+    if (len < 0 || (size_t)len >= sizeof line) return false;
+    struct curl_slist *longer = curl_slist_append(delivery->headers, line);
+    if (longer != NULL) delivery->headers = longer;
+    return longer != NULL;
+}
+
+static bool headers_make(struct delivery *delivery, const struct delivery_parcel *parcel)
+{
+    char id[MESSAGE_ID_BYTES_MAX], timestamp[24], signatures[MESSAGE_SIGNATURES_BYTES_MAX];
+    message_id(id, parcel->uuid, delivery->notice.id);
+    const struct signed_message message = { slice_of(id), wall_ms() / 1000, { delivery->body, delivery->body_len } };
+    snprintf(timestamp, sizeof timestamp, "%" PRIu64, message.timestamp_s);
+    if (!message_sign(signatures, &delivery->endpoint->hook, &message, parcel->now_ms)) return false;
+    return header_add(delivery, "content-type", "application/json") && header_add(delivery, "webhook-id", id) &&
+           header_add(delivery, "webhook-timestamp", timestamp) && header_add(delivery, "webhook-signature", signatures);
+}
+
+/* Options that failed to be set would loosen what they tighten, so every one must be taken. */
+static bool easy_set(struct delivery *delivery, const struct delivery_options *options)
+{
+    CURL *easy = delivery->easy;
+    bool good = curl_easy_setopt(easy, CURLOPT_URL, delivery->endpoint->hook.url) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, socket_open) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, delivery) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)delivery->body_len) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, delivery->body) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, delivery->headers) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_USERAGENT, "Stampede/" STAMPEDE_VERSION) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, answer_take) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, answer_take) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_HEADERDATA, delivery) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)options->timeout_ms) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)options->timeout_ms) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
+    /* A name server that does not answer would else be waited for, on this thread, when the time is over. */
+    good &= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, delivery->curl_error) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_PRIVATE, delivery) == CURLE_OK;
+    if (options->ca_path[0] != '\0') good &= curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_path) == CURLE_OK;
+    return good;
+}
+
+static void error_set(struct delivery *delivery, const char *text)
+{
+    size_t len = strlen(text);
+    if (len > sizeof delivery->error - 1) len = sizeof delivery->error - 1;
+    memcpy(delivery->error, text, len);
+    delivery->error[len] = '\0';
+}
+
+bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delivery_options *options,
+                    const struct delivery_parcel *parcel)
+{
+    delivery->answer_bytes = 0;
+    delivery->private_allowed = options->private_allowed;
+    delivery->address_refused = false;
+    delivery->curl_error[0] = '\0';
+    delivery->result = (struct outbox_result){ .id = delivery->notice.id,
+                                               .seller = slice_of(delivery->notice.seller),
+                                               .error = delivery->error };
+    delivery->error[0] = '\0';
+    bool known = delivery->notice.order_no == 0 || parcel->order != NULL;
+    if (known) delivery->body_len = message_render(delivery->body, &delivery->notice, parcel->order);
+    if (delivery->easy == NULL) delivery->easy = curl_easy_init();
+    bool good = known && delivery->easy != NULL && headers_make(delivery, parcel) && easy_set(delivery, options) &&
+                curl_multi_add_handle(multi, delivery->easy) == CURLM_OK;
+    if (good) {
+        delivery->state = DELIVERY_IN_FLIGHT;
+        return true;
+    }
+    curl_slist_free_all(delivery->headers);
+    delivery->headers = NULL;
+    error_set(delivery, known ? "the message could not be made" : "its order is not in the ledger");
+    return false;
+}
+
+/* What libcurl says has been put together from what the other side says: only its plain characters are kept. */
+static void error_tell(struct delivery *delivery, CURLcode code)
+{
+    if (delivery->result.status != 0) {
+        snprintf(delivery->error, sizeof delivery->error, "HTTP status %u", delivery->result.status);
+    } else if (delivery->address_refused) {
+        error_set(delivery, "the address is not one of the public Internet, which webhooks_private would allow");
+    } else if (code == CURLE_OPERATION_TIMEDOUT) {
+        error_set(delivery, "no answer in time");
+    } else {
+        error_set(delivery, delivery->curl_error[0] != '\0' ? delivery->curl_error : curl_easy_strerror(code));
+    }
+    for (char *at = delivery->error; *at != '\0'; at++) {
+        if (*at < 0x20 || *at >= 0x7f) *at = '?';
+    }
+}
+
+static void handle_take_back(struct delivery *delivery, CURLM *multi)
+{
+    curl_multi_remove_handle(multi, delivery->easy);
+    curl_easy_reset(delivery->easy);
+    curl_slist_free_all(delivery->headers);
+    delivery->headers = NULL;
+}
+
+struct delivery_answer delivery_finish(struct delivery *delivery, CURLM *multi, CURLcode code)
+{
+    long status = 0;
+    curl_off_t wait_s = 0;
+    curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(delivery->easy, CURLINFO_RETRY_AFTER, &wait_s);
+    bool cut_off = code == CURLE_WRITE_ERROR && delivery->answer_bytes > ANSWER_BYTES_MAX;
+    bool whole = code == CURLE_OK || cut_off;
+    struct delivery_answer answer = {
+        .delivered = whole && status >= 200 && status < 300,
+        .gone = whole && status == STATUS_GONE,
+        .wait_ms = whole && wait_s > 0 && wait_s < UINT32_MAX ? (uint64_t)wait_s * 1000 : 0,
+    };
+    delivery->result.status = whole ? (uint32_t)status : 0;
+    if (!answer.delivered) error_tell(delivery, code);
+    handle_take_back(delivery, multi);
+    delivery->state = DELIVERY_DONE;
+    return answer;
+}
+
+void delivery_abort(struct delivery *delivery, CURLM *multi)
+{
+    if (delivery->state == DELIVERY_IN_FLIGHT) handle_take_back(delivery, multi);
+    delivery->state = DELIVERY_FREE;
+}
+
+void delivery_deinit(struct delivery *delivery)
+{
+    if (delivery->easy != NULL) curl_easy_cleanup(delivery->easy);
+    delivery->easy = NULL;
+}

@@ -1,0 +1,55 @@
+/* delivery: one try to hand one notice to one endpoint, over libcurl. The courier's thread only.
+ *
+ * A 2xx is a delivery; everything else is not. Redirects are not followed, proxies of the environment not used, and what the
+ * endpoint says beyond its status is not kept. */
+#ifndef STAMPEDE_COURIER_DELIVERY_H
+#define STAMPEDE_COURIER_DELIVERY_H
+
+#include "courier/endpoint.h"
+#include "courier/message.h"
+
+#include <curl/curl.h>
+
+struct delivery_options {
+    uint64_t timeout_ms;
+    bool private_allowed;
+    const char *ca_path; /* PEM; empty: the system's */
+};
+
+struct delivery {
+    enum { DELIVERY_FREE, DELIVERY_IN_FLIGHT, DELIVERY_DONE } state;
+    struct notice notice;
+    struct endpoint *endpoint;
+    uint64_t started_ms; /* the courier's */
+
+    CURL *easy; /* kept from one use to the next */
+    struct curl_slist *headers;
+    size_t body_len, answer_bytes;
+    bool private_allowed, address_refused;
+    char body[MESSAGE_BYTES_MAX];
+    char curl_error[CURL_ERROR_SIZE];
+
+    struct outbox_result result;
+    char error[NOTICE_ERROR_BYTES_MAX + 1];
+};
+
+struct delivery_parcel {
+    const struct ledger_order *order; /* that the notice is about; NULL: none was found */
+    const uint8_t *uuid;              /* of the journal */
+    uint64_t now_ms;                  /* of decisions: which secrets count */
+};
+/* Sets out with notice and endpoint as they are in the delivery. False: it could not, and error says why. */
+bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delivery_options *options,
+                    const struct delivery_parcel *parcel);
+
+struct delivery_answer {
+    bool delivered, gone;
+    uint64_t wait_ms; /* that the endpoint asked for by Retry-After; 0: none */
+};
+/* The transfer has ended. Fills status and error of the result. */
+struct delivery_answer delivery_finish(struct delivery *delivery, CURLM *multi, CURLcode code);
+/* Takes it back from wherever it is. */
+void delivery_abort(struct delivery *delivery, CURLM *multi);
+void delivery_deinit(struct delivery *delivery);
+
+#endif

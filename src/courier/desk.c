@@ -1,0 +1,342 @@
+#include "courier/desk.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/random.h"
+#include "journal/journal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* How often the outbox is looked at, and how soon once a message has left a place free. */
+#define LOOK_MS 100
+#define LOOK_AGAIN_MS 2
+#define LOOK_MS_WITHOUT_HOOKS 1000
+/* Tries that end within this time are recorded together, unless they are many: one sync for all of them. */
+#define RECORD_MS 50
+#define RECORD_COUNT 256
+#define MOMENTS_MS 250
+/* A decision reads the clock before it waits for its turn: what is told to have happened by time lies this far back. */
+#define MOMENTS_MARGIN_MS 1000
+#define MOMENTS_WAIT_MS 200
+#define ADVANCE_MS 60000
+/* Counting reads every notice: it takes a hundredth of the time at most. */
+#define COUNT_MS 2000
+#define COUNT_SHARE 100
+#define RECONNECT_MS_MIN 100
+#define RECONNECT_MS_MAX 5000
+#define LEDGER_WAIT_MS_MAX 1000
+
+enum fault desk_init(struct desk *desk, const struct courier_options *options, struct gate *gate, struct clerk *clerk)
+{
+    desk->gate = gate;
+    desk->clerk = clerk;
+    desk->private_allowed = options->private_allowed;
+    desk->pace = options->pace;
+    desk->ledger_path = strdup(options->ledger_path);
+    desk->ca_path = strdup(options->ca_path);
+    desk->deliveries = calloc(DELIVERIES_MAX, sizeof *desk->deliveries);
+    if (desk->ledger_path == NULL || desk->ca_path == NULL || desk->deliveries == NULL) return FAULT_MEMORY;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return FAULT_MEMORY;
+    desk->multi = curl_multi_init();
+    if (desk->multi == NULL) return FAULT_MEMORY;
+    curl_multi_setopt(desk->multi, CURLMOPT_MAXCONNECTS, (long)DELIVERIES_IN_FLIGHT_MAX);
+    return FAULT_NONE;
+}
+
+void desk_deinit(struct desk *desk)
+{
+    for (size_t i = 0; desk->deliveries != NULL && i < DELIVERIES_MAX; i++) {
+        delivery_abort(&desk->deliveries[i], desk->multi);
+        delivery_deinit(&desk->deliveries[i]);
+    }
+    if (desk->multi != NULL) curl_multi_cleanup(desk->multi);
+    if (desk->ledger != NULL) ledger_close(desk->ledger);
+    endpoints_clear(desk);
+    free(desk->deliveries);
+    free(desk->ledger_path);
+    free(desk->ca_path);
+}
+
+static uint32_t dice(void)
+{
+    uint32_t number;
+    random_bytes(&number, sizeof number);
+    return number;
+}
+
+/* Where to look next, and how its place in the table is free again. */
+
+static void delivery_leave(struct desk *desk, struct delivery *delivery)
+{
+    assert(delivery->state == DELIVERY_DONE);
+    delivery->endpoint->known--;
+    delivery->state = DELIVERY_FREE;
+    desk->done--;
+}
+
+static void delivery_judge(struct desk *desk, struct delivery *delivery, const struct delivery_answer *answer)
+{
+    struct endpoint *endpoint = delivery->endpoint;
+    const struct backoff backoff = { desk->pace.retry_ms_min, desk->pace.retry_ms_max };
+    uint64_t now_ms = gate_now_ms(desk->gate);
+    if (answer->delivered) {
+        endpoint_answered(endpoint);
+        delivery->result.outcome = TRY_DELIVERED;
+        metrics_add(METRIC_WEBHOOKS_DELIVERED, 1);
+        return;
+    }
+    uint64_t asked_ms = answer->wait_ms < backoff.ms_max ? answer->wait_ms : backoff.ms_max;
+    const struct endpoint_failure failure = { delivery->started_ms, now_ms, asked_ms, dice() };
+    endpoint_failed(endpoint, &backoff, &failure);
+    uint64_t wait_ms = backoff_ms(&backoff, delivery->notice.attempts + 1, dice());
+    delivery->result.next_ms = now_ms + (wait_ms > asked_ms ? wait_ms : asked_ms);
+    bool late = now_ms >= delivery->notice.since_ms + desk->pace.give_up_ms;
+    delivery->result.outcome = answer->gone || late ? TRY_GIVEN_UP : TRY_FAILED;
+    metrics_add(METRIC_WEBHOOKS_FAILED, 1);
+    if (delivery->result.outcome == TRY_GIVEN_UP) metrics_add(METRIC_WEBHOOKS_GIVEN_UP, 1);
+    log_debug("courier", "notice %llu to %s: %s", (unsigned long long)delivery->notice.id, delivery->notice.seller,
+              delivery->error);
+}
+
+static void transfers_take(struct desk *desk, uint64_t now_ms)
+{
+    int left;
+    CURLMsg *message;
+    curl_multi_perform(desk->multi, &left);
+    while ((message = curl_multi_info_read(desk->multi, &left)) != NULL) {
+        if (message->msg != CURLMSG_DONE) continue;
+        struct delivery *delivery = NULL;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&delivery);
+        const struct delivery_answer answer = delivery_finish(delivery, desk->multi, message->data.result);
+        delivery->endpoint->in_flight--;
+        desk->in_flight--;
+        if (desk->done++ == 0) desk->record_ms = now_ms + RECORD_MS;
+        delivery_judge(desk, delivery, &answer);
+        if (desk->look_ms > now_ms + LOOK_AGAIN_MS) desk->look_ms = now_ms + LOOK_AGAIN_MS;
+    }
+}
+
+/* What became of tries goes into the ledger; only then are their places free. */
+
+static enum fault results_record(struct desk *desk, uint64_t now_ms)
+{
+    const struct outbox_result *results[DELIVERIES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < DELIVERIES_MAX; i++) {
+        if (desk->deliveries[i].state == DELIVERY_DONE) results[count++] = &desk->deliveries[i].result;
+    }
+    enum fault fault = ledger_outbox_record(desk->ledger, results, count, now_ms);
+    if (fault != FAULT_NONE) return fault;
+    for (size_t i = 0; i < DELIVERIES_MAX; i++) {
+        if (desk->deliveries[i].state == DELIVERY_DONE) delivery_leave(desk, &desk->deliveries[i]);
+    }
+    desk->look_ms = now_ms; /* what waited for these may set out */
+    return FAULT_NONE;
+}
+
+/* An endpoint that fails gets one message at a time: those behind it grow too old without having been tried. */
+static enum fault stale_give_up(struct desk *desk, uint64_t now_ms)
+{
+    uint64_t since_ms_max = now_ms > desk->pace.give_up_ms ? now_ms - desk->pace.give_up_ms : 0;
+    for (size_t i = 0; i < desk->endpoint_count; i++) {
+        struct endpoint *endpoint = desk->endpoints[i];
+        if (!endpoint->stale) continue;
+        const struct outbox_age age = { slice_of(endpoint->hook.seller), since_ms_max, now_ms };
+        uint64_t count;
+        enum fault fault = ledger_outbox_give_up(desk->ledger, &age, &count);
+        if (fault != FAULT_NONE) return fault;
+        endpoint->stale = count > 0; /* there may be more */
+        metrics_add(METRIC_WEBHOOKS_GIVEN_UP, count);
+        if (count > 0)
+            log_warn("courier", "%llu notices to %s are given up: its webhook does not answer", (unsigned long long)count,
+                     endpoint->hook.seller);
+    }
+    return FAULT_NONE;
+}
+
+/* What is due sets out. */
+
+struct look {
+    const struct desk *desk;
+    struct notice notices[ENDPOINT_PARALLEL_MAX];
+    uint32_t count, max;
+};
+
+static void due_take(void *arg, const struct notice *notice)
+{
+    struct look *look = arg;
+    if (look->count == look->max) return;
+    for (size_t i = 0; i < DELIVERIES_MAX; i++) {
+        const struct delivery *delivery = &look->desk->deliveries[i];
+        if (delivery->state != DELIVERY_FREE && delivery->notice.id == notice->id) return;
+    }
+    look->notices[look->count++] = *notice;
+}
+
+static struct delivery *delivery_free_find(struct desk *desk)
+{
+    for (size_t i = 0; i < DELIVERIES_MAX; i++) {
+        if (desk->deliveries[i].state == DELIVERY_FREE) return &desk->deliveries[i];
+    }
+    return NULL;
+}
+
+static enum fault notice_send(struct desk *desk, struct endpoint *endpoint, const struct notice *notice, uint64_t now_ms)
+{
+    struct delivery *delivery = delivery_free_find(desk);
+    if (delivery == NULL) return FAULT_NONE; /* recorded in a moment */
+    struct ledger_order order;
+    bool found = false;
+    enum fault fault = notice->order_no == 0 ? FAULT_NONE : ledger_order(desk->ledger, notice->order_no, &order, &found);
+    if (fault != FAULT_NONE) return fault;
+    const struct delivery_options options = { desk->pace.timeout_ms, desk->private_allowed, desk->ca_path };
+    const struct delivery_parcel parcel = { found ? &order : NULL, journal_uuid(gate_journal(desk->gate)), now_ms };
+    delivery->notice = *notice;
+    delivery->endpoint = endpoint;
+    delivery->started_ms = now_ms;
+    endpoint->known++;
+    if (delivery_start(delivery, desk->multi, &options, &parcel)) {
+        endpoint->in_flight++;
+        desk->in_flight++;
+        return FAULT_NONE;
+    }
+    delivery->state = DELIVERY_DONE;
+    if (desk->done++ == 0) desk->record_ms = now_ms + RECORD_MS;
+    delivery_judge(desk, delivery, &(struct delivery_answer){ .delivered = false });
+    return FAULT_NONE;
+}
+
+static enum fault seller_serve(struct desk *desk, struct endpoint *endpoint, uint64_t now_ms)
+{
+    struct look look = { .desk = desk, .max = endpoint_room(endpoint, now_ms) };
+    uint32_t places = DELIVERIES_IN_FLIGHT_MAX - desk->in_flight;
+    if (look.max > places) look.max = places;
+    if (look.max == 0) return FAULT_NONE;
+    /* Those under way are due, too, and come first. */
+    const struct outbox_due due = { slice_of(endpoint->hook.seller), now_ms, endpoint->known + look.max };
+    enum fault fault = ledger_outbox_due(desk->ledger, &due, due_take, &look);
+    for (uint32_t i = 0; i < look.count && fault == FAULT_NONE; i++)
+        fault = notice_send(desk, endpoint, &look.notices[i], now_ms);
+    return fault;
+}
+
+/* One seller after the other, going on after the one who was last: nobody is served twice before all were. */
+static enum fault outbox_look(struct desk *desk, uint64_t now_ms)
+{
+    char seller[USERNAME_BYTES_MAX + 1];
+    memcpy(seller, desk->seller_last, sizeof seller);
+    bool wrapped = false;
+    while (desk->in_flight < DELIVERIES_IN_FLIGHT_MAX) {
+        bool found;
+        enum fault fault = ledger_outbox_seller(desk->ledger, seller, &found);
+        if (fault != FAULT_NONE) return fault;
+        if (!found && wrapped) break;
+        if (!found) {
+            wrapped = true;
+            seller[0] = '\0';
+            continue;
+        }
+        if (wrapped && strcmp(seller, desk->seller_last) > 0) break;
+        struct endpoint *endpoint = endpoint_find(desk, seller);
+        if (endpoint != NULL) fault = seller_serve(desk, endpoint, now_ms);
+        if (fault != FAULT_NONE) return fault;
+        if (desk->in_flight == DELIVERIES_IN_FLIGHT_MAX) memcpy(desk->seller_last, seller, sizeof seller);
+    }
+    return FAULT_NONE;
+}
+
+/* What happens by time alone: asked of what is filed, and filed only when all that was decided by then is. */
+static enum fault moments_file(struct desk *desk, uint64_t now_ms)
+{
+    struct outbox_span span = { desk->told_ms, now_ms > MOMENTS_MARGIN_MS ? now_ms - MOMENTS_MARGIN_MS : 0 };
+    bool any, advance = now_ms >= desk->advance_ms;
+    if (span.to_ms <= span.from_ms) return FAULT_NONE;
+    uint64_t seq = advance ? gate_seq_decided(desk->gate) : 0;
+    struct clerk_status clerk;
+    clerk_status(desk->clerk, &clerk);
+    enum fault fault = ledger_outbox_moments(desk->ledger, span, &any);
+    if (fault != FAULT_NONE) return fault;
+    if (any) {
+        if (clerk_wait(desk->clerk, gate_seq_decided(desk->gate), MOMENTS_WAIT_MS) != FAULT_NONE) return FAULT_NONE;
+        fault = ledger_outbox_file_moments(desk->ledger, span);
+        if (fault == FAULT_NONE) desk->told_ms = span.to_ms;
+        desk->look_ms = now_ms;
+    } else if (advance && clerk.seq_filed >= seq) {
+        /* Kept in mind only, so that an idle server writes nothing. */
+        desk->told_ms = span.to_ms;
+        desk->advance_ms = now_ms + ADVANCE_MS;
+    }
+    return fault;
+}
+
+static enum fault notices_count(struct desk *desk, uint64_t now_ms)
+{
+    uint64_t began_ms = mono_ms();
+    struct outbox_counts counts;
+    enum fault fault = ledger_outbox_counts(desk->ledger, (struct slice){ "", 0 }, &counts);
+    if (fault != FAULT_NONE) return fault;
+    atomic_store(&desk->pending, counts.pending);
+    atomic_store(&desk->failed, counts.failed);
+    atomic_store(&desk->oldest_ms, counts.oldest_ms);
+    desk->count_ms = now_ms + COUNT_MS + COUNT_SHARE * (mono_ms() - began_ms);
+    return FAULT_NONE;
+}
+
+static enum fault desk_work(struct desk *desk, uint64_t now_ms)
+{
+    enum fault fault = FAULT_NONE;
+    if (desk->done > 0 && (now_ms >= desk->record_ms || desk->done >= RECORD_COUNT)) fault = results_record(desk, now_ms);
+    if (fault == FAULT_NONE) fault = stale_give_up(desk, now_ms);
+    if (fault == FAULT_NONE && desk->endpoint_count > 0 && now_ms >= desk->moments_ms) {
+        desk->moments_ms = now_ms + MOMENTS_MS;
+        fault = moments_file(desk, now_ms);
+    }
+    /* The hooks are read first: what sets out goes where the seller wants it now, signed as they expect it now. */
+    if (fault == FAULT_NONE && now_ms >= desk->look_ms) fault = endpoints_refresh(desk);
+    if (fault == FAULT_NONE && now_ms >= desk->look_ms) {
+        desk->look_ms = now_ms + (desk->endpoint_count > 0 ? LOOK_MS : LOOK_MS_WITHOUT_HOOKS);
+        if (desk->endpoint_count > 0) fault = outbox_look(desk, now_ms);
+    }
+    if (fault == FAULT_NONE && now_ms >= desk->count_ms) fault = notices_count(desk, now_ms);
+    return fault;
+}
+
+static enum fault desk_connect(struct desk *desk)
+{
+    enum fault fault = ledger_open(&desk->ledger, desk->ledger_path, LEDGER_WRITER);
+    if (fault == FAULT_NONE) ledger_set_patience(desk->ledger, LEDGER_WAIT_MS_MAX);
+    desk->hooks_read = false;
+    return fault;
+}
+
+/* A ledger that fails is left alone for a moment; what was delivered is recorded when it works again. */
+static void fault_take(struct desk *desk)
+{
+    if (desk->ledger != NULL) ledger_close(desk->ledger);
+    desk->ledger = NULL;
+    if (desk->reconnect_wait_ms == 0) {
+        log_warn("courier", "the ledger fails, will try again");
+        desk->reconnect_wait_ms = RECONNECT_MS_MIN;
+    }
+    desk->reconnect_ms = mono_ms() + desk->reconnect_wait_ms;
+    if (desk->reconnect_wait_ms < RECONNECT_MS_MAX) desk->reconnect_wait_ms *= 2;
+}
+
+uint32_t desk_turn(struct desk *desk)
+{
+    uint64_t now_ms = gate_now_ms(desk->gate);
+    transfers_take(desk, now_ms);
+    if (mono_ms() < desk->reconnect_ms) return LOOK_MS;
+    enum fault fault = desk->ledger == NULL ? desk_connect(desk) : FAULT_NONE;
+    if (fault == FAULT_NONE) fault = desk_work(desk, now_ms);
+    if (fault != FAULT_NONE) {
+        fault_take(desk);
+        return LOOK_MS;
+    }
+    desk->reconnect_wait_ms = 0;
+    uint64_t next_ms = desk->done > 0 && desk->record_ms < desk->look_ms ? desk->record_ms : desk->look_ms;
+    now_ms = gate_now_ms(desk->gate);
+    return next_ms > now_ms ? (uint32_t)(next_ms - now_ms) : 0;
+}

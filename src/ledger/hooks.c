@@ -1,0 +1,185 @@
+/* Hooks: where sellers want to be told. Rare, so they are written straight away, and durable when these return. */
+#include "base/log.h"
+#include "ledger/outbox.h"
+#include "ledger/sqlite.h"
+
+#include <assert.h>
+
+#define PURGED_AT_ONCE 5000
+
+enum fault small_begin(struct ledger *ledger)
+{
+    assert(!ledger->filing);
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_BEGIN, &s);
+    if (fault != FAULT_NONE) return fault;
+    ledger_queue_enter();
+    fault = statement_close(ledger, STATEMENT_BEGIN, sqlite3_step(s));
+    ledger_queue_leave();
+    return fault;
+}
+
+enum fault small_end(struct ledger *ledger, enum fault fault)
+{
+    sqlite3_stmt *s;
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_COMMIT, &s);
+    if (fault == FAULT_NONE) fault = statement_close(ledger, STATEMENT_COMMIT, sqlite3_step(s));
+    if (fault != FAULT_NONE) ledger_undo(ledger);
+    return fault;
+}
+
+static bool row_hook(sqlite3_stmt *s, struct hook *out)
+{
+    bool good = row_string(s, 0, out->seller, sizeof(out->seller)) && row_string(s, 1, out->url, sizeof(out->url)) &&
+                row_string(s, 2, out->secret, sizeof(out->secret)) &&
+                row_string(s, 3, out->secret_before, sizeof(out->secret_before)) &&
+                row_u64(s, 4, INT64_MAX, &out->before_until_ms) && row_u64(s, 5, INT64_MAX, &out->since_ms) &&
+                row_u64(s, 6, INT64_MAX, &out->failed_ms) && row_string(s, 7, out->error, sizeof(out->error));
+    if (!good) log_error("ledger", "a hook has a value that cannot be");
+    return good;
+}
+
+enum fault ledger_hook(struct ledger *ledger, struct slice seller, struct hook *out, bool *found)
+{
+    *found = false;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_HOOK, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, seller);
+    int rc = sqlite3_step(s);
+    *found = rc == SQLITE_ROW;
+    bool damaged = *found && !row_hook(s, out);
+    fault = statement_close(ledger, STATEMENT_HOOK, rc);
+    return damaged ? FAULT_DAMAGE : fault;
+}
+
+enum fault ledger_each_hook(struct ledger *ledger, enum fault (*visit)(void *arg, const struct hook *hook), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_HOOKS_EACH, &s);
+    if (fault != FAULT_NONE) return fault;
+    struct hook hook;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        fault = row_hook(s, &hook) ? visit(arg, &hook) : FAULT_DAMAGE;
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, STATEMENT_HOOKS_EACH, rc);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
+static enum fault hooks_changed(struct ledger *ledger)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_HOOKS_CHANGED, &s);
+    return fault != FAULT_NONE ? fault : statement_close(ledger, STATEMENT_HOOKS_CHANGED, sqlite3_step(s));
+}
+
+/* What the hook of before was still to be told. Not in one transaction: a million rows would keep the clerk waiting. */
+static enum fault notices_purge(struct ledger *ledger, struct slice seller)
+{
+    int purged = PURGED_AT_ONCE;
+    while (purged == PURGED_AT_ONCE) {
+        sqlite3_stmt *s;
+        enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_PURGE, &s);
+        if (fault != FAULT_NONE) return fault;
+        bind_slice(s, 1, seller);
+        bind_number(s, 2, PURGED_AT_ONCE);
+        ledger_queue_enter();
+        fault = statement_close(ledger, STATEMENT_OUTBOX_PURGE, sqlite3_step(s));
+        ledger_queue_leave();
+        if (fault != FAULT_NONE) return fault;
+        purged = sqlite3_changes(ledger->db);
+    }
+    return FAULT_NONE;
+}
+
+static void text_set(char *out, size_t size, struct slice text)
+{
+    assert(text.len < size);
+    memcpy(out, text.data, text.len);
+    out[text.len] = '\0';
+}
+
+/* The hook as the put leaves it. */
+static void hook_change(struct hook *hook, const struct hook_put *put, bool found, bool fresh)
+{
+    if (!found) {
+        *hook = (struct hook){ .since_ms = put->now_ms };
+        text_set(hook->seller, sizeof(hook->seller), put->seller);
+    } else if (fresh) {
+        memcpy(hook->secret_before, hook->secret, sizeof(hook->secret_before));
+        hook->before_until_ms = put->before_until_ms;
+    }
+    if (fresh) text_set(hook->secret, sizeof(hook->secret), put->secret);
+    text_set(hook->url, sizeof(hook->url), put->url);
+}
+
+static enum fault hook_write(struct ledger *ledger, const struct hook *hook)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_HOOK_PUT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_string(s, 1, hook->seller);
+    bind_string(s, 2, hook->url);
+    bind_string(s, 3, hook->secret);
+    bind_string(s, 4, hook->secret_before);
+    bind_number(s, 5, hook->before_until_ms);
+    bind_number(s, 6, hook->since_ms);
+    return statement_close(ledger, STATEMENT_HOOK_PUT, sqlite3_step(s));
+}
+
+enum fault ledger_hook_put(struct ledger *ledger, const struct hook_put *put, struct hook *out, bool *fresh)
+{
+    bool found;
+    enum fault fault = ledger_hook(ledger, put->seller, out, &found);
+    /* Left behind by a deletion that was cut short. */
+    if (fault == FAULT_NONE && !found) fault = notices_purge(ledger, put->seller);
+    if (fault == FAULT_NONE) fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    fault = ledger_hook(ledger, put->seller, out, &found);
+    *fresh = !found || put->rotate;
+    if (fault == FAULT_NONE) {
+        hook_change(out, put, found, *fresh);
+        fault = hook_write(ledger, out);
+    }
+    if (fault == FAULT_NONE) fault = hooks_changed(ledger);
+    return small_end(ledger, fault);
+}
+
+enum fault ledger_hook_delete(struct ledger *ledger, struct slice seller, bool *found)
+{
+    *found = false;
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    sqlite3_stmt *s;
+    fault = statement_open(ledger, STATEMENT_HOOK_DELETE, &s);
+    if (fault == FAULT_NONE) {
+        bind_slice(s, 1, seller);
+        fault = statement_close(ledger, STATEMENT_HOOK_DELETE, sqlite3_step(s));
+        *found = sqlite3_changes(ledger->db) == 1;
+    }
+    if (fault == FAULT_NONE) fault = hooks_changed(ledger);
+    fault = small_end(ledger, fault);
+    return fault != FAULT_NONE ? fault : notices_purge(ledger, seller);
+}
+
+enum fault ledger_outbox_mark(struct ledger *ledger, struct outbox_mark *out)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_MARK, &s);
+    if (fault != FAULT_NONE) return fault;
+    int rc = sqlite3_step(s);
+    bool found = rc == SQLITE_ROW;
+    if (found) {
+        out->hooks_version = (uint64_t)sqlite3_column_int64(s, 0);
+        out->told_ms = (uint64_t)sqlite3_column_int64(s, 1);
+        out->hooks_any = sqlite3_column_int64(s, 2) != 0;
+    }
+    fault = statement_close(ledger, STATEMENT_OUTBOX_MARK, rc);
+    if (fault == FAULT_NONE && !found) {
+        log_error("ledger", "%s does not say how far its outbox was filled", ledger->path);
+        return FAULT_DAMAGE;
+    }
+    return fault;
+}

@@ -1,0 +1,449 @@
+/* The outbox: what sellers are still to be told. Filing runs inside the clerk's transaction; the rest are small
+ * transactions of the courier and of sellers who look after their hook. */
+#include "ledger/outbox.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "ledger/sqlite.h"
+
+#include <assert.h>
+
+#define CHANGED_AT_ONCE 5000
+
+const char *notice_kind_word(enum notice_kind kind)
+{
+    static const char *const words[] = {
+        [NOTICE_ORDER_WON] = "order.won",         [NOTICE_ORDER_PAID] = "order.paid",
+        [NOTICE_ORDER_PAID_LATE] = "order.paid",  [NOTICE_ORDER_CANCELLED] = "order.cancelled",
+        [NOTICE_ORDER_EXPIRED] = "order.expired", [NOTICE_ORDER_REFUND_DUE] = "order.refund_due",
+        [NOTICE_SALE_SOLD_OUT] = "sale.sold_out", [NOTICE_SALE_CLOSED] = "sale.closed",
+        [NOTICE_SALE_TIMED_OUT] = "sale.closed",  [NOTICE_EVENT_OPENED] = "event.opened",
+        [NOTICE_TEST] = "webhook.test",
+    };
+    assert(kind >= NOTICE_ORDER_WON && kind <= NOTICE_KIND_LAST);
+    return words[kind];
+}
+
+/* What a notice is about, as one number: orders, sales and events count each for themselves. A test is about nothing, and
+ * waits for nothing. */
+static uint64_t stream_of(const struct notice *notice)
+{
+    uint32_t number;
+    if (notice->order_no != 0) return notice->order_no * 4;
+    if (notice->sale_id != 0) return notice->sale_id * 4 + 1;
+    if (notice->event_id != 0) return notice->event_id * 4 + 2;
+    random_bytes(&number, sizeof(number));
+    return (notice->at_ms << 16 | (number & 0xffff)) * 4 + 3;
+}
+
+static enum fault notice_insert(struct ledger *ledger, struct slice seller, const struct notice *notice)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_INSERT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, seller);
+    bind_number(s, 2, (uint64_t)notice->kind);
+    bind_number(s, 3, stream_of(notice));
+    bind_number(s, 4, notice->sale_id);
+    bind_number(s, 5, notice->order_no);
+    bind_number(s, 6, notice->event_id);
+    bind_number(s, 7, notice->at_ms);
+    return statement_close(ledger, STATEMENT_OUTBOX_INSERT, sqlite3_step(s));
+}
+
+/* Filing. */
+
+/* Hooks change seldom: what is known of each sale's is kept until one has. */
+enum fault outbox_file_begin(struct ledger *ledger)
+{
+    struct outbox_mark mark;
+    enum fault fault = ledger_outbox_mark(ledger, &mark);
+    if (fault != FAULT_NONE) return fault;
+    ledger->transaction++;
+    if (ledger->hooks_version == mark.hooks_version + 1) return FAULT_NONE;
+    memset(ledger->hooked, 0, sizeof(ledger->hooked));
+    ledger->hooks_any = mark.hooks_any;
+    ledger->hooks_version = mark.hooks_version + 1;
+    return FAULT_NONE;
+}
+
+/* How many more units are available after the decision. */
+static int64_t available_change(const struct decision *d)
+{
+    switch (d->kind) {
+    case DECISION_STOCK_ADDED:
+        return d->stock_added;
+    case DECISION_WON:
+        return -(int64_t)d->won.units;
+    case DECISION_RETAKEN:
+        return -(int64_t)d->ended.units;
+    case DECISION_CANCELLED:
+    case DECISION_EXPIRED:
+        return d->ended.units;
+    default:
+        return 0;
+    }
+}
+
+static enum fault hooked_read(struct ledger *ledger, uint64_t sale_id, struct hooked_sale *hooked)
+{
+    *hooked = (struct hooked_sale){ .sale_id = 0 };
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_SALE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, sale_id);
+    int rc = sqlite3_step(s);
+    bool good = rc == SQLITE_ROW && row_string(s, 0, hooked->seller, sizeof(hooked->seller));
+    if (good) {
+        const struct tally *tally = &ledger->tallies[sale_id % TALLIES];
+        hooked->available = sqlite3_column_int64(s, 1) + (tally->sale_id == sale_id ? tally->available : 0);
+        int64_t since_ms = sqlite3_column_int64(s, 2);
+        hooked->hooked = since_ms >= 0;
+        hooked->since_ms = since_ms >= 0 ? (uint64_t)since_ms : 0;
+        hooked->sale_id = sale_id;
+        hooked->transaction = ledger->transaction;
+    }
+    fault = statement_close(ledger, STATEMENT_OUTBOX_SALE, rc);
+    if (fault == FAULT_NONE && !good) {
+        log_error("ledger", "sale %llu of a decision just filed is not there", (unsigned long long)sale_id);
+        return FAULT_DAMAGE;
+    }
+    return fault;
+}
+
+/* What is available is read once for a transaction, with the decision at hand in it, and then counted along. */
+static enum fault hooked_find(struct ledger *ledger, const struct decision *d, struct hooked_sale **out)
+{
+    struct hooked_sale *hooked = &ledger->hooked[d->sale_id % HOOKED_SALES];
+    *out = hooked;
+    bool current = hooked->transaction == ledger->transaction || !hooked->hooked;
+    if (hooked->sale_id != d->sale_id || !current) return hooked_read(ledger, d->sale_id, hooked);
+    hooked->available += available_change(d);
+    return FAULT_NONE;
+}
+
+static enum notice_kind notice_kind_of(enum decision_kind kind)
+{
+    switch (kind) {
+    case DECISION_WON:
+        return NOTICE_ORDER_WON;
+    case DECISION_PAID:
+        return NOTICE_ORDER_PAID;
+    case DECISION_RETAKEN:
+        return NOTICE_ORDER_PAID_LATE;
+    case DECISION_CANCELLED:
+        return NOTICE_ORDER_CANCELLED;
+    case DECISION_EXPIRED:
+        return NOTICE_ORDER_EXPIRED;
+    case DECISION_REFUND_DUE:
+        return NOTICE_ORDER_REFUND_DUE;
+    case DECISION_SALE_CLOSED:
+        return NOTICE_SALE_CLOSED;
+    default:
+        return 0;
+    }
+}
+
+enum fault outbox_file(struct ledger *ledger, const struct decision *d)
+{
+    if (!ledger->hooks_any) return FAULT_NONE;
+    struct hooked_sale *hooked;
+    enum fault fault = hooked_find(ledger, d, &hooked);
+    if (fault != FAULT_NONE || !hooked->hooked || d->at_ms < hooked->since_ms) return fault;
+
+    struct slice seller = slice_of(hooked->seller);
+    struct notice notice = { .kind = notice_kind_of(d->kind), .sale_id = d->sale_id, .at_ms = d->at_ms };
+    if (d->kind == DECISION_WON) {
+        notice.order_no = d->seq;
+    } else if (notice.kind != 0 && notice.kind != NOTICE_SALE_CLOSED) {
+        notice.order_no = d->ended.order_no;
+    }
+    if (notice.kind != 0) fault = notice_insert(ledger, seller, &notice);
+    if (fault != FAULT_NONE || hooked->available != 0 || available_change(d) >= 0) return fault;
+    return notice_insert(ledger, seller,
+                         &(struct notice){ .kind = NOTICE_SALE_SOLD_OUT, .sale_id = d->sale_id, .at_ms = d->at_ms });
+}
+
+enum fault ledger_outbox_moments(struct ledger *ledger, struct outbox_span span, bool *any)
+{
+    *any = false;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_CLOSINGS, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, span.from_ms);
+    bind_number(s, 2, span.to_ms);
+    int rc = sqlite3_step(s);
+    *any = rc == SQLITE_ROW && sqlite3_column_int64(s, 0) != 0;
+    return statement_close(ledger, STATEMENT_OUTBOX_CLOSINGS, rc);
+}
+
+static enum fault closings_file(struct ledger *ledger, struct outbox_span span)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, span.from_ms);
+    bind_number(s, 2, span.to_ms);
+    bind_number(s, 3, NOTICE_SALE_TIMED_OUT);
+    return statement_close(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, sqlite3_step(s));
+}
+
+/* Each kind of moment is one INSERT … SELECT over the span; its question stands in ledger_outbox_moments(). */
+enum fault ledger_outbox_file_moments(struct ledger *ledger, struct outbox_span span)
+{
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    sqlite3_stmt *s;
+    fault = statement_open(ledger, STATEMENT_OUTBOX_TOLD, &s);
+    if (fault == FAULT_NONE) {
+        bind_number(s, 1, span.from_ms);
+        bind_number(s, 2, span.to_ms);
+        fault = statement_close(ledger, STATEMENT_OUTBOX_TOLD, sqlite3_step(s));
+    }
+    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) == 1) fault = closings_file(ledger, span);
+    return small_end(ledger, fault);
+}
+
+enum fault ledger_outbox_test(struct ledger *ledger, struct slice seller, uint64_t now_ms, uint64_t *id)
+{
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    fault = notice_insert(ledger, seller, &(struct notice){ .kind = NOTICE_TEST, .at_ms = now_ms });
+    *id = (uint64_t)sqlite3_last_insert_rowid(ledger->db);
+    return small_end(ledger, fault);
+}
+
+/* What the courier asks and records. */
+
+static bool row_notice(sqlite3_stmt *s, struct notice *out)
+{
+    uint32_t kind, state;
+    bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_string(s, 1, out->seller, sizeof(out->seller)) &&
+                row_u32(s, 2, NOTICE_KIND_LAST, &kind) && kind != 0 && row_u64(s, 3, INT64_MAX, &out->sale_id) &&
+                row_u64(s, 4, INT64_MAX, &out->order_no) && row_u64(s, 5, INT64_MAX, &out->event_id) &&
+                row_u64(s, 6, TIME_MS_MAX, &out->at_ms) && row_u32(s, 7, NOTICE_FAILED, &state) &&
+                row_u64(s, 8, TIME_MS_MAX, &out->since_ms) && row_u64(s, 9, INT64_MAX, &out->next_ms) &&
+                row_u32(s, 10, UINT32_MAX, &out->attempts) && row_u32(s, 11, UINT32_MAX, &out->status) &&
+                row_string(s, 12, out->error, sizeof(out->error));
+    if (!good) {
+        log_error("ledger", "notice %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+        return false;
+    }
+    out->kind = (enum notice_kind)kind;
+    out->state = (enum notice_state)state;
+    return true;
+}
+
+/* Visits the rows of a list whose parameters are bound, and ends its use. */
+static enum fault notices_list(struct ledger *ledger, enum statement id,
+                               void (*visit)(void *arg, const struct notice *notice), void *arg)
+{
+    sqlite3_stmt *s = ledger->statements[id];
+    struct notice notice;
+    bool damaged = false;
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        damaged = !row_notice(s, &notice);
+        if (damaged) break;
+        visit(arg, &notice);
+    }
+    enum fault fault = statement_close(ledger, id, rc);
+    return damaged ? FAULT_DAMAGE : fault;
+}
+
+enum fault ledger_outbox_seller(struct ledger *ledger, char seller[USERNAME_BYTES_MAX + 1], bool *found)
+{
+    *found = false;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_SELLER, &s);
+    if (fault != FAULT_NONE) return fault;
+    char after[USERNAME_BYTES_MAX + 1];
+    memcpy(after, seller, sizeof(after));
+    bind_string(s, 1, after);
+    int rc = sqlite3_step(s);
+    bool damaged = rc == SQLITE_ROW && !row_string(s, 0, seller, USERNAME_BYTES_MAX + 1);
+    *found = rc == SQLITE_ROW && !damaged;
+    fault = statement_close(ledger, STATEMENT_OUTBOX_SELLER, rc);
+    return damaged ? FAULT_DAMAGE : fault;
+}
+
+enum fault ledger_outbox_due(struct ledger *ledger, const struct outbox_due *due,
+                             void (*visit)(void *arg, const struct notice *notice), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_DUE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, due->seller);
+    bind_number(s, 2, due->now_ms);
+    bind_number(s, 3, due->limit);
+    return notices_list(ledger, STATEMENT_OUTBOX_DUE, visit, arg);
+}
+
+/* The stream of a notice; 0 if it is not there any more. */
+static enum fault stream_read(struct ledger *ledger, uint64_t id, uint64_t *stream)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_STREAM, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, id);
+    int rc = sqlite3_step(s);
+    *stream = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
+    return statement_close(ledger, STATEMENT_OUTBOX_STREAM, rc);
+}
+
+/* The first pending notice of a stream need not wait any longer. */
+static enum fault stream_go_on(struct ledger *ledger, uint64_t stream, uint64_t now_ms)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_NEXT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, stream);
+    bind_number(s, 2, now_ms);
+    return statement_close(ledger, STATEMENT_OUTBOX_NEXT, sqlite3_step(s));
+}
+
+static enum fault failure_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_FAILED, &s);
+    if (fault != FAULT_NONE) return fault;
+    bool given_up = result->outcome == TRY_GIVEN_UP;
+    bind_number(s, 1, result->id);
+    bind_number(s, 2, given_up ? NOTICE_FAILED : NOTICE_PENDING);
+    bind_number(s, 3, given_up ? NOTICE_PARKED : result->next_ms);
+    bind_number(s, 4, result->status);
+    bind_string(s, 5, result->error);
+    fault = statement_close(ledger, STATEMENT_OUTBOX_FAILED, sqlite3_step(s));
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_HOOK_FAILED, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, result->seller);
+    bind_number(s, 2, now_ms);
+    bind_string(s, 3, result->error);
+    return statement_close(ledger, STATEMENT_HOOK_FAILED, sqlite3_step(s));
+}
+
+static enum fault result_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms)
+{
+    uint64_t stream;
+    enum fault fault = stream_read(ledger, result->id, &stream);
+    if (fault != FAULT_NONE || stream == 0) return fault;
+    if (result->outcome == TRY_DELIVERED) {
+        sqlite3_stmt *s;
+        fault = statement_open(ledger, STATEMENT_OUTBOX_DELETE, &s);
+        if (fault != FAULT_NONE) return fault;
+        bind_number(s, 1, result->id);
+        fault = statement_close(ledger, STATEMENT_OUTBOX_DELETE, sqlite3_step(s));
+    } else {
+        fault = failure_record(ledger, result, now_ms);
+    }
+    if (fault != FAULT_NONE || result->outcome == TRY_FAILED) return fault;
+    return stream_go_on(ledger, stream, now_ms);
+}
+
+enum fault ledger_outbox_record(struct ledger *ledger, const struct outbox_result *const *results, size_t count,
+                                uint64_t now_ms)
+{
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    for (size_t i = 0; i < count && fault == FAULT_NONE; i++) fault = result_record(ledger, results[i], now_ms);
+    return small_end(ledger, fault);
+}
+
+/* Runs a change of many rows of a seller, whose parameters 1 and 2 are bound to the seller and a time, at most a few
+ * thousand of them, and lets the streams go on where nothing is before a parked notice any more. */
+static enum fault seller_change(struct ledger *ledger, enum statement id, struct slice seller, uint64_t now_ms,
+                                uint64_t *count)
+{
+    sqlite3_stmt *s = ledger->statements[id];
+    bind_number(s, 3, CHANGED_AT_ONCE);
+    enum fault fault = statement_close(ledger, id, sqlite3_step(s));
+    *count = fault == FAULT_NONE ? (uint64_t)sqlite3_changes(ledger->db) : 0;
+    if (fault != FAULT_NONE || *count == 0) return fault;
+    fault = statement_open(ledger, STATEMENT_OUTBOX_UNPARK, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, seller);
+    bind_number(s, 2, now_ms);
+    return statement_close(ledger, STATEMENT_OUTBOX_UNPARK, sqlite3_step(s));
+}
+
+enum fault ledger_outbox_give_up(struct ledger *ledger, const struct outbox_age *age, uint64_t *count)
+{
+    *count = 0;
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    sqlite3_stmt *s;
+    fault = statement_open(ledger, STATEMENT_OUTBOX_GIVE_UP, &s);
+    if (fault == FAULT_NONE) {
+        bind_slice(s, 1, age->seller);
+        bind_number(s, 2, age->since_ms_max);
+        fault = seller_change(ledger, STATEMENT_OUTBOX_GIVE_UP, age->seller, age->now_ms, count);
+    }
+    return small_end(ledger, fault);
+}
+
+static enum fault retry_one(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t now_ms, uint64_t *count)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_RETRY, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, seller);
+    bind_number(s, 2, id);
+    bind_number(s, 3, now_ms);
+    ledger_queue_enter();
+    fault = statement_close(ledger, STATEMENT_OUTBOX_RETRY, sqlite3_step(s));
+    ledger_queue_leave();
+    *count = fault == FAULT_NONE ? (uint64_t)sqlite3_changes(ledger->db) : 0;
+    return fault;
+}
+
+enum fault ledger_outbox_retry(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t now_ms, uint64_t *count)
+{
+    *count = 0;
+    if (id != 0) return retry_one(ledger, seller, id, now_ms, count);
+    uint64_t some = CHANGED_AT_ONCE;
+    while (some == CHANGED_AT_ONCE) {
+        enum fault fault = small_begin(ledger);
+        if (fault != FAULT_NONE) return fault;
+        sqlite3_stmt *s;
+        fault = statement_open(ledger, STATEMENT_OUTBOX_RETRY_ALL, &s);
+        if (fault == FAULT_NONE) {
+            bind_slice(s, 1, seller);
+            bind_number(s, 2, now_ms);
+            fault = seller_change(ledger, STATEMENT_OUTBOX_RETRY_ALL, seller, now_ms, &some);
+        }
+        fault = small_end(ledger, fault);
+        if (fault != FAULT_NONE) return fault;
+        *count += some;
+    }
+    return FAULT_NONE;
+}
+
+enum fault ledger_outbox_counts(struct ledger *ledger, struct slice seller, struct outbox_counts *out)
+{
+    *out = (struct outbox_counts){ .pending = 0 };
+    enum statement id = seller.len > 0 ? STATEMENT_OUTBOX_COUNTS_SELLER : STATEMENT_OUTBOX_COUNTS;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, id, &s);
+    if (fault != FAULT_NONE) return fault;
+    if (seller.len > 0) bind_slice(s, 1, seller);
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) {
+        out->pending = (uint64_t)sqlite3_column_int64(s, 0);
+        out->failed = (uint64_t)sqlite3_column_int64(s, 1);
+        out->oldest_ms = (uint64_t)sqlite3_column_int64(s, 2);
+    }
+    return statement_close(ledger, id, rc);
+}
+
+enum fault ledger_outbox_list(struct ledger *ledger, const struct outbox_query *query,
+                              void (*visit)(void *arg, const struct notice *notice), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_LIST, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, query->seller);
+    bind_number(s, 2, (uint64_t)query->state);
+    bind_number(s, 3, query->after == 0 ? INT64_MAX : query->after);
+    bind_number(s, 4, query->limit);
+    return notices_list(ledger, STATEMENT_OUTBOX_LIST, visit, arg);
+}
