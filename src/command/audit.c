@@ -289,6 +289,11 @@ static enum fault ledger_uneven_sale(void *arg, uint64_t id, uint64_t held, uint
     return FAULT_NONE;
 }
 
+static void ledger_miscounted_sale(void *arg, uint64_t id)
+{
+    finding(arg, "P4 sale %" PRIu64 ": its numbers are not what its orders add up to", id);
+}
+
 static enum fault ledger_token_row(void *arg, const struct ledger_token *row)
 {
     struct audit *audit = arg;
@@ -317,7 +322,8 @@ static void audit_ledger(struct audit *audit)
     if (ledger_each_sale(audit->ledger, ledger_sale_row, audit) != FAULT_NONE ||
         ledger_each_order(audit->ledger, ledger_order_row, audit) != FAULT_NONE ||
         ledger_each_token(audit->ledger, ledger_token_row, audit) != FAULT_NONE ||
-        ledger_each_uneven_sale(audit->ledger, ledger_uneven_sale, audit) != FAULT_NONE) {
+        ledger_each_uneven_sale(audit->ledger, ledger_uneven_sale, audit) != FAULT_NONE ||
+        ledger_each_miscounted_sale(audit->ledger, ledger_miscounted_sale, audit) != FAULT_NONE) {
         finding(audit, "the ledger cannot be read");
         return;
     }

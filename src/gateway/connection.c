@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "gateway/live.h"
 #include "gateway/request.h"
 #include "gateway/tls.h"
 
@@ -69,6 +70,7 @@ void connection_close(struct connection *c)
     if (c->state == CONNECTION_CLOSING) return;
     connection_enter(c, CONNECTION_CLOSING);
     uv_close((uv_handle_t *)&c->tcp, on_closed);
+    if (c->watcher != NULL) live_leave(c);
     if (c->request != NULL && c->request->parked) request_leave(c->request);
 }
 
@@ -244,15 +246,16 @@ static size_t connection_serve(struct connection *c, char *data, size_t len)
     return at;
 }
 
-/* After serving: what the connection waits for now. */
-static void connection_settle(struct connection *c)
+void connection_settle(struct connection *c)
 {
     connection_flush(c);
     if (c->state == CONNECTION_CLOSING) return;
     bool served = c->served;
     c->served = false;
     if (c->ended && c->request == NULL) c->close_after = true; /* what is left is half a message */
-    if (c->writes > 0) {
+    if (c->watcher != NULL) {
+        if (c->state != CONNECTION_WATCHING) connection_enter(c, CONNECTION_WATCHING);
+    } else if (c->writes > 0) {
         if (c->state != CONNECTION_WRITING) connection_enter(c, CONNECTION_WRITING);
     } else if (c->request != NULL) {
         if (c->state != CONNECTION_BUSY) connection_enter(c, CONNECTION_BUSY);
@@ -355,7 +358,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
     struct connection *c = stream->data;
-    if (got == UV_EOF && c->request != NULL && c->request->parked) {
+    if (got == UV_EOF && (c->watcher != NULL || (c->request != NULL && c->request->parked))) {
         connection_close(c); /* whoever leaves the line takes nothing */
     } else if (got == UV_EOF && (c->request != NULL || c->writes > 0)) {
         c->ended = true; /* it may still read: what it has asked is answered */
@@ -443,56 +446,4 @@ void connection_accept(struct reactor *reactor)
     } else if (!connection_greet(c) || others >= reactor->server->options.connections_max) {
         connection_turn_away(c);
     }
-}
-
-/* What each state may take, and what is said when it took longer. */
-static const struct {
-    uint64_t ms_max;
-    enum problem problem;
-} patience[CONNECTION_STATES] = {
-    [CONNECTION_IDLE] = { HTTP_IDLE_WAIT_MS_MAX, PROBLEM_NONE },
-    [CONNECTION_HEAD] = { HTTP_HEAD_WAIT_MS_MAX, PROBLEM_REQUEST_TIMEOUT },
-    [CONNECTION_BODY] = { HTTP_BODY_WAIT_MS_MAX, PROBLEM_REQUEST_TIMEOUT },
-    [CONNECTION_WRITING] = { CONNECTION_WRITE_MS, PROBLEM_NONE },
-    [CONNECTION_LINGERING] = { CONNECTION_LINGER_MS, PROBLEM_NONE },
-};
-
-void connections_expire(struct reactor *reactor)
-{
-    uint64_t now_ms = uv_now(&reactor->loop);
-    for (enum connection_state state = 0; state < CONNECTION_STATES; state++) {
-        if (patience[state].ms_max == 0) continue;
-        struct connection *c;
-        while ((c = reactor->lists[state].first) != NULL && now_ms - c->since_ms >= patience[state].ms_max) {
-            if (state != CONNECTION_LINGERING && state != CONNECTION_IDLE) metrics_add(METRIC_TIMEOUTS, 1);
-            if (patience[state].problem == PROBLEM_NONE) {
-                connection_close(c);
-            } else {
-                connection_refuse(c, patience[state].problem);
-                connection_settle(c);
-            }
-        }
-    }
-}
-
-/* No descriptor was left to accept with, and the peer is still at the door: without this the loop would turn without rest.
- */
-void connections_make_way(struct reactor *reactor)
-{
-    static const enum connection_state victims[] = { CONNECTION_LINGERING, CONNECTION_IDLE, CONNECTION_HEAD,
-                                                     CONNECTION_BODY };
-    metrics_add(METRIC_CONNECTIONS_REFUSED, 1);
-    for (size_t i = 0; i < sizeof victims / sizeof *victims; i++) {
-        struct connection *oldest = reactor->lists[victims[i]].first;
-        if (oldest == NULL) continue;
-        connection_close(oldest);
-        return;
-    }
-    uv_sleep(1);
-}
-
-void connections_close_idle(struct reactor *reactor)
-{
-    struct connection *c;
-    while ((c = reactor->lists[CONNECTION_IDLE].first) != NULL) connection_close(c);
 }

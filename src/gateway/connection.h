@@ -17,6 +17,7 @@
 #define CONNECTION_WRITE_MS 30000
 
 struct tls;
+struct watcher;
 
 struct connection {
     uv_tcp_t tcp; /* first */
@@ -33,6 +34,7 @@ struct connection {
     struct address peer;     /* at the other end of the socket */
     bool counted;            /* among the connections of its address */
     struct request *request; /* under way, or NULL */
+    struct watcher *watcher; /* the answer under way does not end (live.h) */
     struct tls *tls;
     uint32_t writes; /* begun and not yet taken by the socket */
     char *input;
@@ -50,11 +52,14 @@ void connection_answered(struct connection *connection);
 /* Makes reactor->out fit for an answer with a body of this length; false where it never will, and the body is to be sent by
  * connection_send_body() after its head. */
 bool connection_make_room(struct connection *connection, size_t body_len);
+/* After an answer, or a part of one: what the connection waits for now. */
+void connection_settle(struct connection *connection);
 void connection_send_body(struct connection *connection, struct slice body);
 /* Ends connections that have been too long in their state. */
 void connections_expire(struct reactor *reactor);
 /* The system is out of descriptors: gives up the connection that is missed least. */
 void connections_make_way(struct reactor *reactor);
+/* The server stops: ends those that wait for nothing, and those who watch. */
 void connections_close_idle(struct reactor *reactor);
 
 #endif

@@ -8,8 +8,10 @@
 
 #include <assert.h>
 
-static void grab_won(struct request *request, const struct order *order)
+/* kind: COUNTED_WON or COUNTED_REPEATED. */
+static void grab_won(struct request *request, const struct order *order, unsigned kind)
 {
+    request_count(request, kind);
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "order");
@@ -51,7 +53,7 @@ static void past_done(struct crew_job *job)
     } else if (query->order.units != request->units) {
         reply_problem(request, PROBLEM_KEY_REUSED, NULL);
     } else {
-        grab_won(request, &query->order);
+        grab_won(request, &query->order, COUNTED_REPEATED);
     }
 }
 
@@ -109,7 +111,7 @@ static void grab_done(struct gate_ticket *ticket)
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
     refusal_count(request, verdict);
     if (verdict == VERDICT_WON || verdict == VERDICT_REPEATED) {
-        grab_won(request, &ticket->grab.order);
+        grab_won(request, &ticket->grab.order, verdict == VERDICT_WON ? COUNTED_WON : COUNTED_REPEATED);
     } else if (verdict == VERDICT_ALREADY_WON) {
         grab_already(request, &ticket->grab.order);
     } else if (past && request->key[0] != '\0') {
@@ -293,14 +295,16 @@ void grab_post(struct request *request)
     body.token[0] = '\0';
     struct json_found found;
     found.given = 0;
+    struct board_notice notice;
+    struct gate *gate = request_rooms(request)->gate;
+    bool known = gate_sale_notice(gate, request->id, &notice);
+    request->counted = known || gate_sale_is_past(gate, request->id);
     if (request->http.body.len > 0 && !body_read(request, grab_fields, 2, &body, &found)) return;
     struct slice key = request->http.idempotency_key;
     if (request->http.has_idempotency_key && !key_is_good(key)) {
         reply_problem(request, PROBLEM_BAD_INPUT, "Idempotency-Key must be 1 to 64 bytes of printable UTF-8");
         return;
     }
-    struct board_notice notice;
-    bool known = gate_sale_notice(request_rooms(request)->gate, request->id, &notice);
     if (!known) notice = (struct board_notice){ .admission = ADMISSION_LOGIN };
     if (request->refused != PROBLEM_NONE) {
         bool nobody = request->http.authorization.len == 0 && notice.admission != ADMISSION_OPEN;

@@ -84,6 +84,13 @@ static size_t breakers_render(char *out, size_t size, const struct guard *guard)
     return len;
 }
 
+static uint64_t watchers_count(const struct server *server)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < server->reactor_count; i++) count += atomic_load(&server->reactors[i]->watchers);
+    return count;
+}
+
 void metrics_get(struct request *request)
 {
     struct rooms *rooms = request_rooms(request);
@@ -97,6 +104,7 @@ void metrics_get(struct request *request)
     courier_status(rooms->courier, &courier);
     const struct gauge gauges[] = {
         { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
+        { "stampede_watchers", "Connections that watch a sale live.", watchers_count(request->reactor->server) },
         { "stampede_memory_bytes", "Resident memory.", memory_resident() },
         { "stampede_engine_bytes", "Memory of sales and orders.", gate.usage.bytes },
         { "stampede_sales", "Sales in memory.", gate.usage.sales },

@@ -71,7 +71,7 @@ bool query_choice(struct request *request, const char *name, const char *const *
     return false;
 }
 
-static void list_done(struct crew_job *job)
+void list_reply(struct crew_job *job)
 {
     struct request *request = REQUEST_OF(job, query.job);
     struct query *query = &request->query;
@@ -90,5 +90,5 @@ void list_ask(struct request *request, void (*run)(struct query *query, struct l
     struct gate *gate = request_rooms(request)->gate;
     request->query.now_ms = gate_now_ms(gate);
     request->query.seq_wait = gate_seq_decided(gate);
-    request_query(request, run, list_done);
+    request_query(request, run, list_reply);
 }

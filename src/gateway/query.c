@@ -4,9 +4,6 @@
 
 #include <stdlib.h>
 
-/* The largest sale as JSON: every byte of name and description escaped to two, and the other fields. */
-#define LIST_ITEM_BYTES_MAX (2 * (SALE_NAME_BYTES_MAX + SALE_DESCRIPTION_BYTES_MAX) + 1024)
-
 static void *reader_open(void *arg)
 {
     struct ledger *ledger;
@@ -66,13 +63,19 @@ void query_work(struct crew_job *job, void *tools)
     if (query->fault == FAULT_NONE) query->run(query, tools);
 }
 
+enum fault query_room(struct query *query, size_t bytes)
+{
+    query->list = malloc(bytes);
+    if (query->list == NULL) return FAULT_MEMORY;
+    json_out_init(&query->list_out, query->list, bytes);
+    return FAULT_NONE;
+}
+
 enum fault query_list_begin(struct query *query)
 {
-    size_t size = (size_t)query->limit * LIST_ITEM_BYTES_MAX + 256;
-    query->list = malloc(size);
-    if (query->list == NULL) return FAULT_MEMORY;
+    enum fault fault = query_room(query, (size_t)query->limit * QUERY_ITEM_BYTES_MAX + 256);
+    if (fault != FAULT_NONE) return fault;
     query->list_count = 0;
-    json_out_init(&query->list_out, query->list, size);
     json_object(&query->list_out);
     json_key(&query->list_out, "items");
     json_array(&query->list_out);

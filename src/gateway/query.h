@@ -9,6 +9,8 @@
 
 /* How long a list waits for the clerk before it says BUSY. */
 #define QUERY_WAIT_MS_MAX 2000
+/* The largest sale as JSON: every byte of name and description escaped to two, and the other fields. */
+#define QUERY_ITEM_BYTES_MAX (2 * (SALE_NAME_BYTES_MAX + SALE_DESCRIPTION_BYTES_MAX) + 1024)
 
 struct query {
     struct crew_job job;
@@ -49,6 +51,8 @@ enum fault queries_open(struct crew **out, const char *name, const char *ledger_
 enum fault writes_open(struct crew **out, const char *ledger_path) MUST_USE;
 /* The job's work: waits for the clerk where asked, then runs. */
 void query_work(struct crew_job *job, void *tools);
+/* Makes list_out a buffer of this size, in list. */
+enum fault query_room(struct query *query, size_t bytes) MUST_USE;
 /* {"items":[ … and ],"next":…}: between them the visitor renders. */
 enum fault query_list_begin(struct query *query) MUST_USE;
 void query_list_end(struct query *query);

@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/connection.h"
+#include "gateway/counts.h"
+#include "gateway/live.h"
 #include "gateway/request.h"
 
 #include <signal.h>
@@ -66,10 +68,17 @@ static void reactor_finish(struct reactor *reactor)
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) close_handle(own[i], NULL);
 }
 
+static void clock_look(struct reactor *reactor)
+{
+    reactor->clock_ahead_ms = gate_now_ms(reactor->server->rooms.gate) - uv_now(&reactor->loop);
+}
+
 static void on_tick(uv_timer_t *handle)
 {
     struct reactor *reactor = handle->data;
+    clock_look(reactor);
     connections_expire(reactor);
+    live_tick(reactor);
     if (reactor == reactor->server->reactors[0]) server_housekeep(reactor->server);
     server_weigh(reactor->server);
     if (!reactor->draining) return;
@@ -79,6 +88,7 @@ static void on_tick(uv_timer_t *handle)
         people_stop(reactor->server->rooms.people);
         crew_stop(reactor->server->rooms.lists);
         crew_stop(reactor->server->rooms.lookups);
+        crew_stop(reactor->server->rooms.writes);
     }
     for (enum connection_state state = 0; late && state < CONNECTION_CLOSING; state++) {
         if (state == CONNECTION_BUSY) continue; /* answered within the bounds of gate, queries and passwords */
@@ -140,15 +150,18 @@ enum fault reactor_open(struct reactor **out, struct server *server, int listen_
     if (reactor == NULL) return FAULT_MEMORY;
     reactor->server = server;
     recall_init(&reactor->recall);
+    reactor->counts = counts_page(server->rooms.counts, server->reactor_count);
     enum fault fault = reactor_handles(reactor, listen_fd);
     if (fault == FAULT_NONE) fault = gate_lane_open(&reactor->lane, server->rooms.gate, reactor_wake, reactor);
     if (fault == FAULT_NONE) fault = token_mac_open(&reactor->tokens, people_ring(server->rooms.people));
     if (fault == FAULT_NONE) fault = crew_mailbox_open(&reactor->mailbox, reactor_wake, reactor);
     if (fault == FAULT_NONE) fault = line_mailbox_open(&reactor->line_mailbox, server->rooms.lines, reactor_wake, reactor);
+    if (fault == FAULT_NONE) fault = live_open(&reactor->live);
     if (fault == FAULT_NONE) reactor->blocks = blocks_reader_open(server->rooms.blocks);
     if (fault != FAULT_NONE) {
         log_error("gateway", "cannot make an event loop: out of memory or file descriptors");
         token_mac_close(reactor->tokens);
+        live_close(reactor->live);
         free(reactor);
         return fault;
     }
@@ -159,6 +172,7 @@ enum fault reactor_open(struct reactor **out, struct server *server, int listen_
 static void reactor_run(void *arg)
 {
     struct reactor *reactor = arg;
+    clock_look(reactor);
     uv_prepare_start(&reactor->rest, on_rest);
     uv_check_start(&reactor->rise, on_rise);
     uv_timer_start(&reactor->tick, on_tick, TICK_MS, TICK_MS);
@@ -193,6 +207,7 @@ void reactor_close(struct reactor *reactor)
     line_mailbox_close(reactor->line_mailbox);
     blocks_reader_close(reactor->blocks);
     token_mac_close(reactor->tokens);
+    live_close(reactor->live);
     while (reactor->requests_free != NULL) {
         struct request *request = reactor->requests_free;
         reactor->requests_free = request->free_next;

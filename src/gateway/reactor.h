@@ -9,6 +9,8 @@
 #include <uv.h>
 
 struct connection;
+struct counts_page;
+struct live;
 struct request;
 
 /* Bytes that partial messages of one reactor may take together; beyond it their senders get 503 (P9). */
@@ -25,6 +27,7 @@ enum connection_state {
     CONNECTION_HEAD,      /* part of a head is here */
     CONNECTION_BODY,      /* part of a body is here */
     CONNECTION_BUSY,      /* a request waits for the gate, the ledger or a password */
+    CONNECTION_WATCHING,  /* gets an event a second */
     CONNECTION_WRITING,   /* the peer reads slowly */
     CONNECTION_LINGERING, /* all is said; waits for the peer to close, so that it can read the answer */
     CONNECTION_CLOSING,
@@ -43,6 +46,10 @@ struct reactor {
     struct blocks_reader *blocks;
     struct recall recall;
     struct token_mac *tokens; /* purchase tokens are signed and checked on this thread */
+    struct live *live;
+    _Atomic uint32_t watchers;  /* connections that watch a sale */
+    struct counts_page *counts; /* this thread's part of them */
+    uint64_t clock_ahead_ms;    /* of decision time before the loop's, as of the last tick */
     struct connection_list lists[CONNECTION_STATES];
     uint32_t connections;
     struct request *requests_free;
@@ -67,6 +74,12 @@ struct reactor {
     bool draining;
     uint64_t drain_until_ms;
 };
+
+/* Decision time as of this turn of the loop, a tick's slewing aside: good enough to count by, and free. */
+static inline uint64_t reactor_now_ms(const struct reactor *reactor)
+{
+    return uv_now(&reactor->loop) + reactor->clock_ahead_ms;
+}
 
 /* Takes over the listening socket. */
 enum fault reactor_open(struct reactor **out, struct server *server, int listen_fd) MUST_USE;

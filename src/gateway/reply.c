@@ -66,7 +66,7 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     struct connection *connection = request->connection;
     struct reactor *reactor = request->reactor;
     struct http_head whole = *head;
-    whole.keep_alive = request->http.keep_alive && !reactor->draining;
+    whole.keep_alive = request->http.keep_alive && !reactor->draining && !head->endless;
     whole.content_length = body.len;
     struct header_lines lines = { .len = 0 };
     lines_add(&lines, head->extra);
@@ -113,6 +113,7 @@ void reply_problem_send(struct request *request, enum problem problem, struct js
 {
     json_object_end(out);
     assert(!out->overflow);
+    request_count(request, problem);
     reply_raw(request,
               &(struct http_head){ .status = problem_status(problem), .content_type = SLICE("application/problem+json") },
               (struct slice){ out->data, out->len });

@@ -22,6 +22,7 @@ static struct request *request_acquire(struct connection *connection)
     request->connection = connection;
     request->reactor = reactor;
     request->parked = false;
+    request->counted = false;
     request->visit.inside = false;
     request->visit.allowance.limited = false;
     request->retry_s = 0;
@@ -98,8 +99,9 @@ enum problem request_unreadable(struct connection *connection, enum problem prob
 }
 
 /* "Bearer TOKEN", the word in any case. */
-static bool bearer_token(struct slice authorization, struct slice *token)
+bool request_token(const struct request *request, struct slice *token)
 {
+    struct slice authorization = request->http.authorization;
     if (authorization.len < 8 || strncasecmp(authorization.data, "Bearer ", 7) != 0) return false;
     *token = (struct slice){ authorization.data + 7, authorization.len - 7 };
     return true;
@@ -109,8 +111,7 @@ static bool bearer_token(struct slice authorization, struct slice *token)
 static enum problem request_identify(struct request *request)
 {
     struct slice token;
-    if (request->http.authorization.len == 0) return PROBLEM_NOT_LOGGED_IN;
-    if (!bearer_token(request->http.authorization, &token)) return PROBLEM_NOT_LOGGED_IN;
+    if (!request_token(request, &token)) return PROBLEM_NOT_LOGGED_IN;
     switch (people_check(request_rooms(request)->people, token, wall_ms(), &request->who)) {
     case TOKEN_GOOD:
         return PROBLEM_NONE;

@@ -7,6 +7,7 @@
 #define STAMPEDE_GATEWAY_REQUEST_H
 
 #include "gateway/connection.h"
+#include "gateway/counts.h"
 #include "gateway/query.h"
 #include "gateway/routes.h"
 #include "guard/places.h"
@@ -33,6 +34,7 @@ struct request {
     bool let_in;                      /* by the line, which is to hear when there is an answer */
     char place[PLACE_TEXT_BYTES + 1]; /* whose token is being made */
 
+    bool counted; /* a grab of a sale that exists: its answer is counted */
     /* Of a grab, for what comes after the gate: asking the ledger, and taking it back from the count of those admitted. */
     uint32_t units;
     bool entered;
@@ -65,9 +67,22 @@ static inline struct rooms *request_rooms(struct request *request)
 {
     return &request->reactor->server->rooms;
 }
+/* Where it is a grab that counts, its answer does: kind as in counts.h. */
+static inline void request_count(struct request *request, unsigned kind)
+{
+    if (request->counted) counts_add(request->reactor->counts, request->id, kind, reactor_now_ms(request->reactor) / 1000);
+}
 static inline struct asker request_asker(const struct request *request)
 {
     return (struct asker){ .name = request->who.name, .admin = request->who.role == ROLE_ADMIN };
+}
+
+/* The login it came with. False: none. */
+bool request_token(const struct request *request, struct slice *token);
+/* Whether what is this seller's is theirs to see and change: for everyone else it does not exist (P8). */
+static inline bool request_owns(const struct request *request, const char *seller)
+{
+    return request->who.role == ROLE_ADMIN || (request->who.role == ROLE_SELLER && slice_is(request->who.name, seller));
 }
 
 #define REQUEST_OF(pointer, member) ((struct request *)((char *)(pointer)-offsetof(struct request, member)))

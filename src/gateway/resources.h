@@ -6,6 +6,8 @@
 #include "wire/json_in.h"
 #include "wire/json_out.h"
 
+struct counts;
+struct crew_job;
 struct ledger;
 struct line_terms;
 struct place_view;
@@ -27,6 +29,13 @@ void stock_post(struct request *request);
 void pause_post(struct request *request);
 void resume_post(struct request *request);
 void close_post(struct request *request);
+/* live.c */
+void live_get(struct request *request);
+/* stats.c */
+void stats_get(struct request *request);
+/* Member verdicts; one second of a series, as an object. */
+void render_verdicts(struct json_out *out, const struct counts *counts, const struct sale *sale);
+void render_second(struct json_out *out, const struct counts *counts, uint64_t sale_id, uint64_t second);
 /* grabs.c */
 void grab_post(struct request *request);
 /* line.c */
@@ -92,6 +101,8 @@ bool query_choice(struct request *request, const char *name, const char *const *
 bool query_text(struct request *request, const char *name, char *out, size_t size);
 /* A query field with a time (RFC 3339); 0 if absent. False: has replied. */
 bool query_time(struct request *request, const char *name, bool *given, uint64_t *ms);
+/* Sends the list that a query has rendered, or BUSY. */
+void list_reply(struct crew_job *job);
 /* Runs the list once the clerk has filed all that is decided at this moment: nobody misses what they just did, or what a
  * sale shown from memory just told them. */
 void list_ask(struct request *request, void (*run)(struct query *query, struct ledger *ledger));

@@ -26,6 +26,8 @@ static const struct route routes[] = {
     { HTTP_POST_, "/v1/sales/{sale}/line", WHO_CUSTOMER, RATE_WRITE, line_post },
     { HTTP_GET_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_GRAB, place_get },
     { HTTP_DELETE_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_WRITE, place_delete },
+    { HTTP_GET_, "/v1/sales/{sale}/stats", WHO_SELLER | WHO_ADMIN, RATE_QUERY, stats_get },
+    { HTTP_GET_, "/v1/sales/{sale}/live", WHO_SELLER | WHO_ADMIN, RATE_QUERY, live_get },
     /* Not counted, or whoever sets a limit too low by mistake could not take it back. */
     { HTTP_GET_, "/v1/limits", WHO_ADMIN, RATE_CLASSES, limits_get },
     { HTTP_PUT_, "/v1/limits", WHO_ADMIN, RATE_CLASSES, limits_put },

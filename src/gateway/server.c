@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "gateway/counts.h"
 #include "gateway/listener.h"
 #include "gateway/query.h"
 #include "gateway/reactor.h"
@@ -67,6 +68,8 @@ enum fault server_open(struct server **out, const struct server_options *options
         fault = tls_context_open(&tls, options->tls_cert, options->tls_key);
     atomic_init(&server->tls, tls);
     if (fault == FAULT_NONE) fault = admission_open(&server->rooms.admissions);
+    if (fault == FAULT_NONE) fault = counts_open(&server->rooms.counts, options->reactors);
+    server->rooms.counts_since_ms = gate_now_ms(rooms->gate);
     if (fault == FAULT_NONE)
         fault = queries_open(&server->rooms.lists, "list", options->ledger_path, options->query_threads);
     if (fault == FAULT_NONE) fault = queries_open(&server->rooms.lookups, "lookup", options->ledger_path, 1);
@@ -204,5 +207,6 @@ void server_close(struct server *server)
     if (server->tls_before != NULL) tls_context_close(server->tls_before);
     if (server->tls != NULL) tls_context_close(server->tls);
     admission_close(server->rooms.admissions);
+    counts_close(server->rooms.counts);
     free(server);
 }

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 struct blocks;
+struct counts;
 struct payment_keys;
 struct courier;
 struct reactor;
@@ -36,6 +37,8 @@ struct rooms {
     struct crew *lookups;                /* the gateway's own: single rows, which never wait */
     struct crew *writes;                 /* the gateway's own: rows that are no decisions, written to the ledger */
     struct admission_counts *admissions; /* the gateway's own: grabs past the guard, by sale */
+    struct counts *counts;               /* the gateway's own: how grabs were answered */
+    uint64_t counts_since_ms;
 };
 
 struct server_options {

@@ -73,6 +73,7 @@ static enum fault tally_write(struct ledger *ledger, struct tally *tally)
     bind_signed(s, 5, tally->sold);
     bind_signed(s, 6, tally->orders_made);
     bind_signed(s, 7, tally->tokens_given);
+    numbers_bind(s, tally);
     tally->sale_id = 0;
     return filing_update(ledger, STATEMENT_SALE_COUNTS, ledger->seq);
 }
@@ -84,7 +85,7 @@ enum fault tally_find(struct ledger *ledger, uint64_t sale_id, struct tally **ou
     if (tally->sale_id == sale_id) return FAULT_NONE;
     enum fault fault = tally->sale_id == 0 ? FAULT_NONE : tally_write(ledger, tally);
     *tally = (struct tally){ .sale_id = sale_id };
-    return fault;
+    return fault != FAULT_NONE ? fault : numbers_begin(ledger, tally);
 }
 
 enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)

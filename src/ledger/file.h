@@ -15,6 +15,13 @@ enum fault filing_update(struct ledger *ledger, enum statement id, uint64_t seq)
 /* The sums of one sale; another sale's in the same place is written first. *out is good also with a fault. */
 enum fault tally_find(struct ledger *ledger, uint64_t sale_id, struct tally **out) MUST_USE;
 
+/* numbers.c: what becomes of orders, in a sale's sums. begin: for sums that are new; the others after the sums have changed.
+ */
+enum fault numbers_begin(struct ledger *ledger, struct tally *tally) MUST_USE;
+void numbers_won(struct tally *tally, const struct decision *d);
+enum fault numbers_ended(struct ledger *ledger, struct tally *tally, const struct decision *d) MUST_USE;
+void numbers_bind(sqlite3_stmt *s, const struct tally *tally);
+
 /* file_sales.c */
 enum fault file_created(struct ledger *ledger, const struct decision *d) MUST_USE;
 enum fault file_changed(struct ledger *ledger, const struct decision *d) MUST_USE;

@@ -89,6 +89,7 @@ enum fault file_won(struct ledger *ledger, const struct decision *d)
     tally->available -= d->won.units;
     *(state == ORDER_HELD ? &tally->held : &tally->sold) += d->won.units;
     tally->orders_made++;
+    numbers_won(tally, d);
     return fault;
 }
 
@@ -156,7 +157,6 @@ enum fault file_ended(struct ledger *ledger, const struct decision *d)
     enum fault fault = order_update(ledger, id, d);
     if (fault != FAULT_NONE) return fault;
     if (sqlite3_changes(ledger->db) != 1) return order_ended_again(ledger, d);
-    if (end->after == ORDER_REFUND_DUE) return FAULT_NONE; /* its units were counted as they came back */
 
     int64_t units = d->ended.units;
     struct tally *tally;
@@ -164,5 +164,5 @@ enum fault file_ended(struct ledger *ledger, const struct decision *d)
     tally->available += end->available * units;
     tally->held += end->held * units;
     tally->sold += end->sold * units;
-    return fault;
+    return fault != FAULT_NONE ? fault : numbers_ended(ledger, tally, d);
 }

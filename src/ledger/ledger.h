@@ -84,6 +84,8 @@ enum fault ledger_each_token(struct ledger *ledger, enum fault (*visit)(void *ar
 enum fault ledger_each_uneven_sale(struct ledger *ledger,
                                    enum fault (*visit)(void *arg, uint64_t id, uint64_t held, uint64_t sold),
                                    void *arg) MUST_USE;
+/* Sales whose numbers (struct ledger_numbers) are not what their orders add up to. */
+enum fault ledger_each_miscounted_sale(struct ledger *ledger, void (*visit)(void *arg, uint64_t id), void *arg) MUST_USE;
 
 /* Export. All that is read until the end is as it was at the beginning, whatever is filed meanwhile; the write-ahead log
  * grows by that, so end it soon. size: rows there are. */
@@ -99,6 +101,16 @@ enum fault ledger_each_order_of(struct ledger *ledger, uint64_t sale_id,
 enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found) MUST_USE;
 enum fault ledger_order(struct ledger *ledger, uint64_t no, struct ledger_order *out, bool *found) MUST_USE;
 enum fault ledger_token(struct ledger *ledger, uint64_t nonce, struct ledger_token *out, bool *found) MUST_USE;
+/* What became of a sale's orders, as counted when they were filed. By state: orders and their units; a retaken order is
+ * paid, and one that is due a refund is neither cancelled nor expired any more. */
+struct ledger_numbers {
+    uint64_t orders[ORDER_STATE_LAST + 1];
+    uint64_t units[ORDER_STATE_LAST + 1];
+    uint64_t holds_made, holds_paid;
+    uint64_t units_returned; /* ever, by cancelling and expiry */
+    uint64_t sold_out_ms;    /* when the last unit was first taken by a buyer; 0: never */
+};
+enum fault ledger_numbers(struct ledger *ledger, uint64_t sale_id, struct ledger_numbers *out, bool *found) MUST_USE;
 /* The scope of an Idempotency-Key. */
 struct ledger_key {
     uint64_t sale_id;

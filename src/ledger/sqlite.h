@@ -23,6 +23,8 @@ enum statement {
     STATEMENT_SALE_INSERT,
     STATEMENT_SALE_TERMS,
     STATEMENT_SALE_COUNTS,
+    STATEMENT_SALE_LEFT,
+    STATEMENT_SALE_NUMBERS,
     STATEMENT_SALE_PAUSED,
     STATEMENT_SALE_CLOSED,
     STATEMENT_ORDER_INSERT,
@@ -42,6 +44,7 @@ enum statement {
     STATEMENT_ORDERS_EACH_OF,
     STATEMENT_SIZE,
     STATEMENT_SALES_UNEVEN,
+    STATEMENT_SALES_MISCOUNTED,
     STATEMENT_ORDERS_SPAN,
     STATEMENT_ORDERS_NOT_OVER,
     STATEMENT_ORDERS_NOT_OVER_FEW,
@@ -99,6 +102,12 @@ extern const char *const statement_sql[STATEMENT_COUNT];
 struct tally {
     uint64_t sale_id; /* 0: unused */
     int64_t offered, available, held, sold, orders_made, tokens_given;
+    struct tally_numbers {
+        int64_t holds_made, holds_paid, orders_cancelled, orders_expired, orders_refund_due;
+        int64_t units_cancelled, units_expired, units_refund_due, units_returned;
+    } numbers;
+    int64_t available_before; /* in its row */
+    uint64_t sold_out_ms;     /* 0: not yet */
 };
 #define TALLIES 1024
 

@@ -66,7 +66,15 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " line_name = ?18, late_payment = ?19, event_id = ?20 WHERE id = ?1",
     [STATEMENT_SALE_COUNTS] =
         "UPDATE sales SET offered = offered + ?2, available = available + ?3, held = held + ?4, sold = sold + ?5,"
-        " orders_made = orders_made + ?6, tokens_given = tokens_given + ?7 WHERE id = ?1",
+        " orders_made = orders_made + ?6, tokens_given = tokens_given + ?7, holds_made = holds_made + ?8,"
+        " holds_paid = holds_paid + ?9, orders_cancelled = orders_cancelled + ?10, orders_expired = orders_expired + ?11,"
+        " orders_refund_due = orders_refund_due + ?12, units_cancelled = units_cancelled + ?13,"
+        " units_expired = units_expired + ?14, units_refund_due = units_refund_due + ?15,"
+        " units_returned = units_returned + ?16, sold_out_ms = ?17 WHERE id = ?1",
+    [STATEMENT_SALE_LEFT] = "SELECT available, sold_out_ms FROM sales WHERE id = ?1",
+    [STATEMENT_SALE_NUMBERS] =
+        "SELECT holds_made, holds_paid, orders_cancelled, orders_expired, orders_refund_due, units_cancelled,"
+        " units_expired, units_refund_due, units_returned, sold_out_ms, orders_made, held, sold FROM sales WHERE id = ?1",
     [STATEMENT_SALE_PAUSED] = "UPDATE sales SET paused = ?2 WHERE id = ?1",
     [STATEMENT_SALE_CLOSED] = "UPDATE sales SET closed = 1 WHERE id = ?1",
     [STATEMENT_ORDER_INSERT] = "INSERT INTO orders (" ORDER_COLUMNS ") VALUES "
@@ -98,6 +106,17 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "SELECT s.id, coalesce(o.held, 0), coalesce(o.sold, 0) FROM sales AS s LEFT JOIN"
         " (SELECT sale, sum(units * (state = 0)) AS held, sum(units * (state = 1)) AS sold FROM orders GROUP BY sale) AS o"
         " ON o.sale = s.id WHERE s.held <> coalesce(o.held, 0) OR s.sold <> coalesce(o.sold, 0) ORDER BY s.id",
+    [STATEMENT_SALES_MISCOUNTED] =
+        "SELECT s.id FROM sales AS s LEFT JOIN (SELECT sale, count(*) AS made, sum(pay_by_ms > 0) AS holds,"
+        " sum(pay_by_ms > 0 AND state = 1) AS paid, sum(state = 2) AS cancelled, sum(state = 3) AS expired,"
+        " sum(state = 4) AS due, sum(units * (state = 2)) AS cancelled_units, sum(units * (state = 3)) AS expired_units,"
+        " sum(units * (state = 4)) AS due_units FROM orders GROUP BY sale) AS o ON o.sale = s.id"
+        " WHERE s.orders_made <> coalesce(o.made, 0) OR s.holds_made <> coalesce(o.holds, 0)"
+        " OR s.holds_paid <> coalesce(o.paid, 0) OR s.orders_cancelled <> coalesce(o.cancelled, 0)"
+        " OR s.orders_expired <> coalesce(o.expired, 0) OR s.orders_refund_due <> coalesce(o.due, 0)"
+        " OR s.units_cancelled <> coalesce(o.cancelled_units, 0) OR s.units_expired <> coalesce(o.expired_units, 0)"
+        " OR s.units_refund_due <> coalesce(o.due_units, 0)"
+        " OR s.units_returned < s.units_cancelled + s.units_expired + s.units_refund_due ORDER BY s.id",
     [STATEMENT_ORDERS_SPAN] =
         "SELECT coalesce(sum(orders_made), 0),"
         " coalesce(min((SELECT min(no) FROM orders WHERE sale = sales.id)), 0),"

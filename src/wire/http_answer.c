@@ -96,7 +96,7 @@ size_t http_head_write(char *out, size_t size, const struct http_head *head)
     struct slice length = { digits, text_from_u64(digits, head->content_length) };
 
     /* 204 and 304 have no body, and so no length either (RFC 9110, 8.6). */
-    bool has_length = head->status != 204 && head->status != 304;
+    bool has_length = head->status != 204 && head->status != 304 && !head->endless;
     size_t need = status.len + DATE_BYTES + head->extra.len + 2;
     if (head->content_type.len > 0) need += sizeof(type_name) - 1 + head->content_type.len + 2;
     if (has_length) need += sizeof(length_name) - 1 + length.len + 2;

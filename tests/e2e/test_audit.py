@@ -212,6 +212,9 @@ TAMPERINGS = {
     "a sale's price": ("UPDATE sales SET price = 1 WHERE id = {sale}", "P4 sale {sale}: the ledger's terms"),
     "a sale's late_payment": ("UPDATE sales SET late_payment = 1 WHERE id = {sale}", "P4 sale {sale}: the ledger's terms"),
     "a sale's event": ("UPDATE sales SET event_id = 7 WHERE id = {sale}", "P4 sale {sale}: the ledger's terms"),
+    **{f"a sale's {column}": (f"UPDATE sales SET {column} = {column} + 1 WHERE id = {{sale}}", "P4 sale {sale}: its numbers are not")
+       for column in ("holds_made", "holds_paid", "orders_cancelled", "orders_expired", "orders_refund_due", "units_cancelled", "units_expired", "units_refund_due")},
+    "a sale's units_returned": ("UPDATE sales SET units_returned = -1 WHERE id = {sale}", "P4 sale {sale}: its numbers are not"),
     "a sale gone": ("DELETE FROM sales WHERE id = {sale}", "P4 the ledger has 4 sales, the journal up to there created 5"),
     "the point behind": ("UPDATE point SET seq = seq - 1", "beyond what it says it has filed|P5|P4"),
     "the point ahead": ("UPDATE point SET seq = seq + 1", "P4 the ledger has filed up to"),

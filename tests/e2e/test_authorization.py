@@ -41,6 +41,7 @@ def test_the_table_holds_every_route_of_this_release():
                 ("POST", "/v1/webhook/deliveries/{}/retry"),
                 ("POST", "/v1/blocks"), ("DELETE", "/v1/blocks/{}"), ("POST", "/v1/sales/{}/tokens"), ("POST", "/v1/sales/{}/line"),
                 ("GET", "/v1/sales/{}/line/{}"), ("DELETE", "/v1/sales/{}/line/{}"), ("GET", "/v1/limits"), ("PUT", "/v1/limits"), ("GET", "/healthz"),
+                ("GET", "/v1/sales/{}/stats"), ("GET", "/v1/sales/{}/live"),
                 ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml")}
     found = [(method, plain(path)) for method, path, _ in ROUTES]
     assert set(found) == expected
@@ -59,7 +60,8 @@ def test_the_table_opens_what_api_opens():
                 ("POST", "/v1/webhook/deliveries/retry"): seller, ("POST", "/v1/webhook/deliveries/{}/retry"): seller,
                 ("GET", "/v1/blocks"): {"admin"}, ("POST", "/v1/blocks"): {"admin"}, ("DELETE", "/v1/blocks/{}"): {"admin"},
                 ("POST", "/v1/sales/{}/tokens"): {"customer"}, ("POST", "/v1/sales/{}/line"): {"customer"}, ("GET", "/v1/sales/{}/line/{}"): {"customer"},
-                ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
+                ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/sales/{}/stats"): seller, ("GET", "/v1/sales/{}/live"): seller,
+                ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
     for method, path, roles in ROUTES:
         assert roles == expected.get((method, plain(path)), {"anyone"}), (method, path, roles)
 

@@ -46,7 +46,8 @@ def answer_take(buffer, bodyless=False):
         name = name.strip().lower()
         headers[name] = f"{headers[name]}, {value.strip()}" if name in headers else value.strip()
     status = int(status)
-    if bodyless or status in (204, 304) or 100 <= status < 200:
+    stream = headers.get("content-type") == "text/event-stream"  # it does not end: the head is the answer
+    if bodyless or stream or status in (204, 304) or 100 <= status < 200:
         size = 0
     else:
         assert "content-length" in headers, f"no length: {lines}"

@@ -1,0 +1,188 @@
+/* What is counted is what is read, by any thread, whichever sales have stood in the slot before. */
+#include "gateway/counts.h"
+
+#include "bounds.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NOW UINT64_C(1800000000)
+
+static struct counts *counts_make(uint32_t writers)
+{
+    struct counts *counts;
+    assert_int_equal(counts_open(&counts, writers), FAULT_NONE);
+    return counts;
+}
+
+static uint64_t total(const struct counts *counts, uint64_t sale_id, unsigned kind)
+{
+    uint64_t totals[COUNTED_KINDS];
+    counts_totals(counts, sale_id, totals);
+    return totals[kind];
+}
+
+static void second_is(const struct counts *counts, uint64_t sale_id, uint64_t second, const uint32_t want[3])
+{
+    struct counts_second at = counts_at(counts, sale_id, second);
+    assert_int_equal(at.requests, want[0]);
+    assert_int_equal(at.wins, want[1]);
+    assert_int_equal(at.refusals, want[2]);
+}
+#define SECOND_IS(counts, sale, second, ...) second_is(counts, sale, second, (const uint32_t[3]){ __VA_ARGS__ })
+
+static void an_answer_is_a_win_a_repeat_or_a_refusal(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(1);
+    struct counts_page *page = counts_page(counts, 0);
+    counts_add(page, 7, COUNTED_WON, NOW);
+    counts_add(page, 7, COUNTED_REPEATED, NOW);
+    counts_add(page, 7, PROBLEM_SOLD_OUT, NOW);
+    counts_add(page, 7, PROBLEM_SOLD_OUT, NOW + 1);
+    assert_int_equal(total(counts, 7, COUNTED_WON), 1);
+    assert_int_equal(total(counts, 7, COUNTED_REPEATED), 1);
+    assert_int_equal(total(counts, 7, PROBLEM_SOLD_OUT), 2);
+    assert_int_equal(total(counts, 7, PROBLEM_BUSY), 0);
+    SECOND_IS(counts, 7, NOW, 3, 1, 1);
+    SECOND_IS(counts, 7, NOW + 1, 1, 0, 1);
+    SECOND_IS(counts, 7, NOW + 2, 0, 0, 0);
+    SECOND_IS(counts, 7, NOW - 1, 0, 0, 0);
+    assert_string_equal(counted_word(COUNTED_WON), "WON");
+    assert_string_equal(counted_word(COUNTED_REPEATED), "REPEATED");
+    assert_string_equal(counted_word(PROBLEM_LINE_TIMEOUT), "LINE_TIMEOUT");
+    counts_close(counts);
+}
+
+static void pages_add_up_and_sales_do_not_mix(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(3);
+    for (uint32_t writer = 0; writer < 3; writer++) {
+        for (uint32_t i = 0; i <= writer; i++) counts_add(counts_page(counts, writer), 1, PROBLEM_SOLD_OUT, NOW);
+        counts_add(counts_page(counts, writer), 2, COUNTED_WON, NOW);
+    }
+    assert_int_equal(total(counts, 1, PROBLEM_SOLD_OUT), 6);
+    assert_int_equal(total(counts, 1, COUNTED_WON), 0);
+    assert_int_equal(total(counts, 2, COUNTED_WON), 3);
+    assert_int_equal(total(counts, 0, COUNTED_WON), 0);
+    assert_int_equal(total(counts, 1 + SALES_OPEN_MAX, PROBLEM_SOLD_OUT), 0);
+    SECOND_IS(counts, 1, NOW, 6, 0, 6);
+    counts_close(counts);
+}
+
+/* Also within the same second, and where cells of the sale before would be young enough. */
+static void another_sale_in_the_slot_begins_at_nothing(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(2);
+    struct counts_page *page = counts_page(counts, 0);
+    uint64_t later = 5 + SALES_OPEN_MAX;
+    for (uint64_t second = NOW - 10; second <= NOW; second++) counts_add(page, 5, PROBLEM_SOLD_OUT, second);
+    counts_add(counts_page(counts, 1), 5, PROBLEM_SOLD_OUT, NOW);
+    counts_add(page, later, COUNTED_WON, NOW);
+    assert_int_equal(total(counts, later, COUNTED_WON), 1);
+    assert_int_equal(total(counts, later, PROBLEM_SOLD_OUT), 0);
+    SECOND_IS(counts, later, NOW, 1, 1, 0);
+    for (uint64_t second = NOW - 10; second < NOW; second++) SECOND_IS(counts, later, second, 0, 0, 0);
+    assert_int_equal(total(counts, 5, PROBLEM_SOLD_OUT), 1); /* the other page still has its own */
+
+    counts_add(page, 5, PROBLEM_CLOSED, NOW); /* one that is over does not take the block back */
+    assert_int_equal(total(counts, later, COUNTED_WON), 1);
+    assert_int_equal(total(counts, 5, PROBLEM_CLOSED), 0);
+    counts_close(counts);
+}
+
+static void the_ring_keeps_the_last_hour(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(1);
+    struct counts_page *page = counts_page(counts, 0);
+    for (uint64_t second = NOW; second < NOW + COUNTS_SECONDS + 5; second++) counts_add(page, 1, COUNTED_WON, second);
+    for (uint64_t second = NOW; second < NOW + 5; second++) SECOND_IS(counts, 1, second, 0, 0, 0);
+    for (uint64_t second = NOW + 5; second < NOW + COUNTS_SECONDS + 5; second++) SECOND_IS(counts, 1, second, 1, 1, 0);
+    assert_int_equal(total(counts, 1, COUNTED_WON), COUNTS_SECONDS + 5);
+    counts_close(counts);
+}
+
+/* Decision time is read once a turn: a second may be counted in after the next has begun. */
+static void a_second_counted_late_is_counted(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(1);
+    struct counts_page *page = counts_page(counts, 0);
+    counts_add(page, 1, COUNTED_WON, NOW);
+    counts_add(page, 1, COUNTED_WON, NOW + 1);
+    counts_add(page, 1, PROBLEM_SOLD_OUT, NOW);
+    SECOND_IS(counts, 1, NOW, 2, 1, 1);
+    SECOND_IS(counts, 1, NOW + 1, 1, 1, 0);
+    counts_close(counts);
+}
+
+struct crowd {
+    struct counts *counts;
+    uint32_t writer;
+    _Atomic bool *stop;
+    bool torn;
+};
+#define ANSWERS 300000
+
+static void *crowd_write(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct counts_page *page = counts_page(crowd->counts, crowd->writer);
+    /* Sales come and go in one slot, each with as many answers. */
+    for (uint64_t i = 0; i < ANSWERS; i++)
+        counts_add(page, 1 + i / (ANSWERS / 3) * SALES_OPEN_MAX, PROBLEM_SOLD_OUT, NOW + i / 1000);
+    return NULL;
+}
+
+static void *crowd_read(void *arg)
+{
+    struct crowd *crowd = arg;
+    uint64_t before = 0;
+    while (!atomic_load(crowd->stop)) {
+        uint64_t sold_out = total(crowd->counts, 1 + 2 * SALES_OPEN_MAX, PROBLEM_SOLD_OUT);
+        if (sold_out < before || sold_out > 2 * (ANSWERS / 3)) crowd->torn = true;
+        before = sold_out;
+        struct counts_second at = counts_at(crowd->counts, 1 + SALES_OPEN_MAX, NOW + 150);
+        if (at.wins != 0 || at.requests > 2000) crowd->torn = true;
+    }
+    return NULL;
+}
+
+static void readers_never_see_a_sale_they_did_not_ask_for(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(2);
+    _Atomic bool stop = false;
+    struct crowd crowds[3] = { { counts, 0, &stop, false }, { counts, 1, &stop, false }, { counts, 0, &stop, false } };
+    pthread_t threads[3];
+    assert_int_equal(pthread_create(&threads[2], NULL, crowd_read, &crowds[2]), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, crowd_write, &crowds[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    atomic_store(&stop, true);
+    pthread_join(threads[2], NULL);
+    assert_false(crowds[2].torn);
+    assert_int_equal(total(counts, 1 + 2 * SALES_OPEN_MAX, PROBLEM_SOLD_OUT), 2 * (ANSWERS / 3));
+    counts_close(counts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_a_win_a_repeat_or_a_refusal),
+        cmocka_unit_test(pages_add_up_and_sales_do_not_mix),
+        cmocka_unit_test(another_sale_in_the_slot_begins_at_nothing),
+        cmocka_unit_test(the_ring_keeps_the_last_hour),
+        cmocka_unit_test(a_second_counted_late_is_counted),
+        cmocka_unit_test(readers_never_see_a_sale_they_did_not_ask_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
