@@ -16,6 +16,9 @@
 
 struct courier;
 
+/* Messages on their way at the same time: fewer where the system allows few descriptors. */
+#define COURIER_IN_FLIGHT_MAX 64
+
 /* What may change while it runs. */
 struct courier_pace {
     uint64_t timeout_ms;                 /* of one try */

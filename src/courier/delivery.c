@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,11 +46,22 @@ static bool header_add(struct delivery *delivery, const char *name, const char *
     return longer != NULL;
 }
 
+static const char *body_of(const struct delivery *delivery)
+{
+    return delivery->body_long != NULL ? delivery->body_long : delivery->body;
+}
+
+static void body_drop(struct delivery *delivery)
+{
+    free(delivery->body_long);
+    delivery->body_long = NULL;
+}
+
 static bool headers_make(struct delivery *delivery, const struct delivery_parcel *parcel)
 {
     char id[MESSAGE_ID_BYTES_MAX], timestamp[24], signatures[MESSAGE_SIGNATURES_BYTES_MAX];
     message_id(id, parcel->uuid, delivery->notice.id);
-    const struct signed_message message = { slice_of(id), wall_ms() / 1000, { delivery->body, delivery->body_len } };
+    const struct signed_message message = { slice_of(id), wall_ms() / 1000, { body_of(delivery), delivery->body_len } };
     snprintf(timestamp, sizeof timestamp, "%" PRIu64, message.timestamp_s);
     if (!message_sign(signatures, &delivery->endpoint->hook, &message, parcel->now_ms)) return false;
     return header_add(delivery, "content-type", "application/json") && header_add(delivery, "webhook-id", id) &&
@@ -69,7 +81,7 @@ static bool easy_set(struct delivery *delivery, const struct delivery_options *o
     good &= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)delivery->body_len) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, delivery->body) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body_of(delivery)) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, delivery->headers) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_USERAGENT, "Stampede/" STAMPEDE_VERSION) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, answer_take) == CURLE_OK;
@@ -103,11 +115,15 @@ bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delive
     delivery->address_refused = false;
     delivery->curl_error[0] = '\0';
     delivery->result = (struct outbox_result){ .id = delivery->notice.id,
+                                               .since_ms = delivery->notice.since_ms,
                                                .seller = slice_of(delivery->notice.seller),
                                                .error = delivery->error };
     delivery->error[0] = '\0';
-    bool known = delivery->notice.order_no == 0 || parcel->order != NULL;
-    if (known) delivery->body_len = message_render(delivery->body, &delivery->notice, parcel->order);
+    bool event = delivery->notice.event_id != 0;
+    bool known = event ? parcel->body != NULL : delivery->notice.order_no == 0 || parcel->order != NULL;
+    delivery->body_long = parcel->body;
+    delivery->body_len = event ? parcel->body_len : 0;
+    if (known && !event) delivery->body_len = message_render(delivery->body, &delivery->notice, parcel->order);
     if (delivery->easy == NULL) delivery->easy = curl_easy_init();
     bool good = known && delivery->easy != NULL && headers_make(delivery, parcel) && easy_set(delivery, options) &&
                 curl_multi_add_handle(multi, delivery->easy) == CURLM_OK;
@@ -117,7 +133,8 @@ bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delive
     }
     curl_slist_free_all(delivery->headers);
     delivery->headers = NULL;
-    error_set(delivery, known ? "the message could not be made" : "its order is not in the ledger");
+    body_drop(delivery);
+    error_set(delivery, known ? "the message could not be made" : "what it is about is not in the ledger");
     return false;
 }
 
@@ -144,6 +161,7 @@ static void handle_take_back(struct delivery *delivery, CURLM *multi)
     curl_easy_reset(delivery->easy);
     curl_slist_free_all(delivery->headers);
     delivery->headers = NULL;
+    body_drop(delivery);
 }
 
 struct delivery_answer delivery_finish(struct delivery *delivery, CURLM *multi, CURLcode code)

@@ -26,6 +26,7 @@ struct delivery {
     struct curl_slist *headers;
     size_t body_len, answer_bytes;
     bool private_allowed, address_refused;
+    char *body_long; /* from malloc, instead of body; NULL: body it is */
     char body[MESSAGE_BYTES_MAX];
     char curl_error[CURL_ERROR_SIZE];
 
@@ -35,8 +36,10 @@ struct delivery {
 
 struct delivery_parcel {
     const struct ledger_order *order; /* that the notice is about; NULL: none was found */
-    const uint8_t *uuid;              /* of the journal */
-    uint64_t now_ms;                  /* of decisions: which secrets count */
+    char *body;                       /* of a message about an event, from malloc, the delivery's from now on; NULL: none */
+    size_t body_len;
+    const uint8_t *uuid; /* of the journal */
+    uint64_t now_ms;     /* of decisions: which secrets count */
 };
 /* Sets out with notice and endpoint as they are in the delivery. False: it could not, and error says why. */
 bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delivery_options *options,

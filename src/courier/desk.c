@@ -4,10 +4,12 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "courier/opening.h"
 #include "journal/journal.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 /* How often the outbox is looked at, and how soon once a message has left a place free. */
 #define LOOK_MS 100
@@ -28,6 +30,15 @@
 #define RECONNECT_MS_MAX 5000
 #define LEDGER_WAIT_MS_MAX 1000
 
+/* A message takes three descriptors at most while its endpoint is looked for: all of them take a sixteenth of what there.
+ */
+static uint32_t in_flight_plan(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max / 48 >= COURIER_IN_FLIGHT_MAX) return COURIER_IN_FLIGHT_MAX;
+    return limit.rlim_max >= 96 ? (uint32_t)(limit.rlim_max / 48) : 2;
+}
+
 enum fault desk_init(struct desk *desk, const struct courier_options *options, struct gate *gate, struct clerk *clerk)
 {
     desk->gate = gate;
@@ -41,7 +52,8 @@ enum fault desk_init(struct desk *desk, const struct courier_options *options, s
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return FAULT_MEMORY;
     desk->multi = curl_multi_init();
     if (desk->multi == NULL) return FAULT_MEMORY;
-    curl_multi_setopt(desk->multi, CURLMOPT_MAXCONNECTS, (long)DELIVERIES_IN_FLIGHT_MAX);
+    desk->in_flight_max = in_flight_plan();
+    curl_multi_setopt(desk->multi, CURLMOPT_MAXCONNECTS, (long)desk->in_flight_max);
     return FAULT_NONE;
 }
 
@@ -66,7 +78,7 @@ static uint32_t dice(void)
     return number;
 }
 
-/* Where to look next, and how its place in the table is free again. */
+/* What has arrived, or has not. */
 
 static void delivery_leave(struct desk *desk, struct delivery *delivery)
 {
@@ -190,9 +202,17 @@ static enum fault notice_send(struct desk *desk, struct endpoint *endpoint, cons
     struct ledger_order order;
     bool found = false;
     enum fault fault = notice->order_no == 0 ? FAULT_NONE : ledger_order(desk->ledger, notice->order_no, &order, &found);
+    struct slice body = { NULL, 0 };
+    if (fault == FAULT_NONE && notice->event_id != 0) fault = opening_render(desk->ledger, notice, &body);
     if (fault != FAULT_NONE) return fault;
     const struct delivery_options options = { desk->pace.timeout_ms, desk->private_allowed, desk->ca_path };
-    const struct delivery_parcel parcel = { found ? &order : NULL, journal_uuid(gate_journal(desk->gate)), now_ms };
+    const struct delivery_parcel parcel = {
+        .order = found ? &order : NULL,
+        .body = (char *)body.data,
+        .body_len = body.len,
+        .uuid = journal_uuid(gate_journal(desk->gate)),
+        .now_ms = now_ms,
+    };
     delivery->notice = *notice;
     delivery->endpoint = endpoint;
     delivery->started_ms = now_ms;
@@ -211,7 +231,7 @@ static enum fault notice_send(struct desk *desk, struct endpoint *endpoint, cons
 static enum fault seller_serve(struct desk *desk, struct endpoint *endpoint, uint64_t now_ms)
 {
     struct look look = { .desk = desk, .max = endpoint_room(endpoint, now_ms) };
-    uint32_t places = DELIVERIES_IN_FLIGHT_MAX - desk->in_flight;
+    uint32_t places = desk->in_flight_max - desk->in_flight;
     if (look.max > places) look.max = places;
     if (look.max == 0) return FAULT_NONE;
     /* Those under way are due, too, and come first. */
@@ -228,7 +248,7 @@ static enum fault outbox_look(struct desk *desk, uint64_t now_ms)
     char seller[USERNAME_BYTES_MAX + 1];
     memcpy(seller, desk->seller_last, sizeof seller);
     bool wrapped = false;
-    while (desk->in_flight < DELIVERIES_IN_FLIGHT_MAX) {
+    while (desk->in_flight < desk->in_flight_max) {
         bool found;
         enum fault fault = ledger_outbox_seller(desk->ledger, seller, &found);
         if (fault != FAULT_NONE) return fault;
@@ -242,7 +262,7 @@ static enum fault outbox_look(struct desk *desk, uint64_t now_ms)
         struct endpoint *endpoint = endpoint_find(desk, seller);
         if (endpoint != NULL) fault = seller_serve(desk, endpoint, now_ms);
         if (fault != FAULT_NONE) return fault;
-        if (desk->in_flight == DELIVERIES_IN_FLIGHT_MAX) memcpy(desk->seller_last, seller, sizeof seller);
+        if (desk->in_flight == desk->in_flight_max) memcpy(desk->seller_last, seller, sizeof seller);
     }
     return FAULT_NONE;
 }

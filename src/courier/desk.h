@@ -9,7 +9,6 @@
 
 #include <stdatomic.h>
 
-#define DELIVERIES_IN_FLIGHT_MAX 64
 #define DELIVERIES_MAX 512 /* with those that are done and not recorded yet */
 
 struct desk {
@@ -29,7 +28,7 @@ struct desk {
     size_t endpoint_count, endpoint_capacity;
 
     struct delivery *deliveries;
-    uint32_t in_flight, done;
+    uint32_t in_flight, in_flight_max, done;
     char seller_last[USERNAME_BYTES_MAX + 1];                      /* whose turn it was */
     uint64_t told_ms;                                              /* what happened by time alone is filed up to here */
     uint64_t look_ms, record_ms, moments_ms, advance_ms, count_ms; /* when each is to be done next */

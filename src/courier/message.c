@@ -83,17 +83,29 @@ static void order_render(struct json_out *out, const struct notice *notice, cons
     order_more(out, notice, whole);
 }
 
+void message_begin(struct json_out *out, const struct notice *notice)
+{
+    json_object(out);
+    json_key(out, "type");
+    json_text(out, notice_kind_word(notice->kind));
+    json_key(out, "timestamp");
+    json_time(out, notice->at_ms);
+    json_key(out, "data");
+    json_object(out);
+}
+
+void message_end(struct json_out *out)
+{
+    json_object_end(out);
+    json_object_end(out);
+    assert(!out->overflow);
+}
+
 size_t message_render(char bytes[MESSAGE_BYTES_MAX], const struct notice *notice, const struct ledger_order *order)
 {
     struct json_out out;
     json_out_init(&out, bytes, MESSAGE_BYTES_MAX);
-    json_object(&out);
-    json_key(&out, "type");
-    json_text(&out, notice_kind_word(notice->kind));
-    json_key(&out, "timestamp");
-    json_time(&out, notice->at_ms);
-    json_key(&out, "data");
-    json_object(&out);
+    message_begin(&out, notice);
     if (notice->order_no != 0) {
         order_render(&out, notice, order);
     } else if (notice->sale_id != 0) {
@@ -103,13 +115,8 @@ size_t message_render(char bytes[MESSAGE_BYTES_MAX], const struct notice *notice
             json_key(&out, "closed_by");
             json_text(&out, notice->kind == NOTICE_SALE_CLOSED ? "seller" : "time");
         }
-    } else if (notice->event_id != 0) {
-        json_key(&out, "event");
-        json_id(&out, notice->event_id);
     }
-    json_object_end(&out);
-    json_object_end(&out);
-    assert(!out.overflow);
+    message_end(&out);
     return out.len;
 }
 

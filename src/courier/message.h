@@ -12,7 +12,12 @@
 #define MESSAGE_BYTES_MAX 4096
 #define MESSAGE_ID_BYTES_MAX 48
 
-/* order is used for notices about one, and has been read for them. The length of the body. */
+/* For notices about an order, a sale or nothing. order is used for notices about one, and has been read for them. The length
+ * of the body. */
+/* The parts of it that every message has; what is about an event stands between them: see opening.h. */
+struct json_out;
+void message_begin(struct json_out *out, const struct notice *notice);
+void message_end(struct json_out *out);
 size_t message_render(char out[MESSAGE_BYTES_MAX], const struct notice *notice, const struct ledger_order *order);
 /* "msg_", half of the journal's uuid and the notice's id, NUL-terminated: what receivers tell repetitions by. */
 void message_id(char out[MESSAGE_ID_BYTES_MAX], const uint8_t uuid[16], uint64_t notice_id);

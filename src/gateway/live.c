@@ -184,7 +184,8 @@ static bool watcher_may(const struct watcher *watcher)
     struct identity who;
     const struct rooms *rooms = &watcher->connection->reactor->server->rooms;
     struct slice token = { watcher->token, watcher->token_len };
-    return people_check(rooms->people, token, wall_ms(), &who) == TOKEN_GOOD && !guard_is_blocked(&watcher->visit);
+    return people_check(rooms->people, token, wall_ms(), &who) == TOKEN_GOOD &&
+           !guard_is_blocked(rooms->guard, &watcher->visit);
 }
 
 static void watcher_send(struct watcher *watcher, uint64_t second)

@@ -4,13 +4,16 @@
 
 #include "gateway/server.h"
 #include "guard/block_entry.h"
+#include "ledger/events.h"
 #include "ledger/outbox.h"
 #include "wire/json_out.h"
 
 /* How long a list waits for the clerk before it says BUSY. */
 #define QUERY_WAIT_MS_MAX 2000
-/* The largest sale as JSON: every byte of name and description escaped to two, and the other fields. */
+/* The largest sale or event as JSON: every byte of name and description escaped to two, and the other fields. */
 #define QUERY_ITEM_BYTES_MAX (2 * (SALE_NAME_BYTES_MAX + SALE_DESCRIPTION_BYTES_MAX) + 1024)
+_Static_assert(EVENT_NAME_BYTES_MAX + EVENT_DESCRIPTION_BYTES_MAX <= SALE_NAME_BYTES_MAX + SALE_DESCRIPTION_BYTES_MAX,
+               "an event fits where a sale does");
 
 struct query {
     struct crew_job job;
@@ -39,6 +42,9 @@ struct query {
     bool fresh;       /* its secret is new */
     struct outbox_counts notices;
     uint64_t retried;
+    struct event event;
+    uint32_t event_mask;
+    enum event_result event_result;
     char *list; /* from malloc; freed when it is sent */
     struct json_out list_out;
     uint32_t list_count;

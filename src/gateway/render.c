@@ -94,6 +94,12 @@ void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms)
     number_or_null(out, "tokens_max", terms->tokens_max);
     number_or_null(out, "admit_max", terms->admit_max);
     render_line(out, terms);
+    json_key(out, "event");
+    if (terms->event_id != 0) {
+        json_id(out, terms->event_id);
+    } else {
+        json_null(out);
+    }
     json_key(out, "now");
     json_time(out, now_ms);
     json_object_end(out);

@@ -23,6 +23,7 @@ static struct request *request_acquire(struct connection *connection)
     request->reactor = reactor;
     request->parked = false;
     request->counted = false;
+    request->draft = NULL;
     request->visit.inside = false;
     request->visit.allowance.limited = false;
     request->retry_s = 0;
@@ -35,6 +36,7 @@ void request_end(struct request *request)
 {
     struct connection *connection = request->connection;
     struct reactor *reactor = request->reactor;
+    if (request->draft != NULL) free(request->draft);
     request->free_next = reactor->requests_free;
     reactor->requests_free = request;
     reactor->requests--;

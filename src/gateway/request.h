@@ -14,6 +14,8 @@
 #include "wire/json_out.h"
 #include "wire/problem.h"
 
+struct sale_draft;
+
 struct request {
     struct connection *connection;
     struct reactor *reactor;
@@ -44,6 +46,8 @@ struct request {
     int64_t amount;
     bool failed; /* the provider says so: nothing changes */
     char payment_ref[PAYMENT_REF_BYTES_MAX + 1];
+
+    struct sale_draft *draft; /* of a sale that waits for its event to be looked up; freed when the request ends */
 
     union {
         struct gate_ticket ticket;

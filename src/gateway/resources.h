@@ -36,6 +36,13 @@ void stats_get(struct request *request);
 /* Member verdicts; one second of a series, as an object. */
 void render_verdicts(struct json_out *out, const struct counts *counts, const struct sale *sale);
 void render_second(struct json_out *out, const struct counts *counts, uint64_t sale_id, uint64_t second);
+/* events.c */
+void events_post(struct request *request);
+void events_get(struct request *request);
+void event_get(struct request *request);
+void event_patch(struct request *request);
+void subscribe_post(struct request *request);
+void subscribe_delete(struct request *request);
 /* grabs.c */
 void grab_post(struct request *request);
 /* line.c */

@@ -26,6 +26,12 @@ static const struct route routes[] = {
     { HTTP_POST_, "/v1/sales/{sale}/line", WHO_CUSTOMER, RATE_WRITE, line_post },
     { HTTP_GET_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_GRAB, place_get },
     { HTTP_DELETE_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_WRITE, place_delete },
+    { HTTP_POST_, "/v1/events", WHO_SELLER | WHO_ADMIN, RATE_WRITE, events_post },
+    { HTTP_GET_, "/v1/events", WHO_ANYONE, RATE_QUERY, events_get },
+    { HTTP_GET_, "/v1/events/{event}", WHO_ANYONE, RATE_QUERY, event_get },
+    { HTTP_PATCH_, "/v1/events/{event}", WHO_SELLER | WHO_ADMIN, RATE_WRITE, event_patch },
+    { HTTP_POST_, "/v1/events/{event}/subscribe", WHO_CUSTOMER, RATE_WRITE, subscribe_post },
+    { HTTP_DELETE_, "/v1/events/{event}/subscribe", WHO_CUSTOMER, RATE_WRITE, subscribe_delete },
     { HTTP_GET_, "/v1/sales/{sale}/stats", WHO_SELLER | WHO_ADMIN, RATE_QUERY, stats_get },
     { HTTP_GET_, "/v1/sales/{sale}/live", WHO_SELLER | WHO_ADMIN, RATE_QUERY, live_get },
     /* Not counted, or whoever sets a limit too low by mistake could not take it back. */

@@ -1,13 +1,16 @@
 /* What a seller may do with a sale. Ownership is part of the look-up in the engine: someone else's sale does not exist. */
+#include "base/text.h"
 #include "gateway/request.h"
 #include "gateway/resources.h"
+
+#include <stdlib.h>
 
 struct sale_body {
     struct sale_terms terms;
     int64_t stock;
     int64_t price, units, grabs, pay_within_s; /* wide, until their bounds are checked */
     int64_t tokens_max, admit_max, line_rate_per_s, line_size, line_timeout_ms;
-    char admission[16], late_payment[16];
+    char admission[16], late_payment[16], event[24];
 };
 
 #define FIELD(member) .offset = offsetof(struct sale_body, member)
@@ -60,11 +63,12 @@ static const struct json_field sale_fields[] = {
       .members = line_fields,
       .members_count = sizeof line_fields / sizeof *line_fields },
     { .name = "late_payment", .kind = JSON_TEXT, .min = 1, .max = 15, FIELD(late_payment) },
+    { .name = "event", .kind = JSON_TEXT, .nullable = true, .min = 1, .max = 20, FIELD(event) },
     { .name = "stock", .kind = JSON_INTEGER, .min = 1, .max = STOCK_MAX, FIELD(stock) },
 };
-#define PATCH_FIELDS 14 /* all but stock */
+#define PATCH_FIELDS 15 /* all but stock */
 #define GIVEN_STOCK (1u << PATCH_FIELDS)
-_Static_assert(TERM_NAME == 1 && TERM_LATE_PAYMENT == 1 << (PATCH_FIELDS - 1), "the rows follow the bits");
+_Static_assert(TERM_NAME == 1 && TERM_EVENT == 1 << (PATCH_FIELDS - 1), "the rows follow the bits");
 
 static const char *currency_objection(const char *currency)
 {
@@ -113,6 +117,9 @@ static bool sale_body_read(struct request *request, size_t count, struct sale_bo
         objection = "admission must be open, login, token or line";
     if (found->given & TERM_LATE_PAYMENT && !late_payment_read(body->late_payment, &body->terms.late_payment))
         objection = "late_payment must be retake or refund";
+    if (found->given & TERM_EVENT && (!text_to_u64(slice_of(body->event), &body->terms.event_id) ||
+                                      body->terms.event_id == 0 || body->terms.event_id > INT64_MAX))
+        objection = "event must be the id of an event";
     struct line_terms declared;
     if (body->terms.line_name[0] != '\0' &&
         !lines_declared(request_rooms(request)->lines, slice_of(body->terms.line_name), &declared))
@@ -150,6 +157,63 @@ static void change_done(struct gate_ticket *ticket)
     changed(ticket, 0);
 }
 
+/* A new sale, or a change of one, that waits until its event has been looked up. */
+struct sale_draft {
+    uint32_t stock; /* 0: a change */
+    struct sale_change change;
+};
+
+static void draft_go(struct request *request, const struct sale_draft *draft)
+{
+    struct asker asker = request_asker(request);
+    request->ticket.done = draft->stock > 0 ? create_done : change_done;
+    if (draft->stock > 0) {
+        gate_create(request->reactor->lane, &asker, &draft->change.terms, draft->stock, &request->ticket);
+    } else {
+        gate_change(request->reactor->lane, &asker, request->id, &draft->change, &request->ticket);
+    }
+}
+
+static void event_run(struct query *query, struct ledger *ledger)
+{
+    query->fault = ledger_event(ledger, query->id, &query->event, &query->found);
+    query->found = query->found && strcmp(query->event.seller, query->seller) == 0;
+}
+
+static void event_checked(struct crew_job *job)
+{
+    struct request *request = REQUEST_OF(job, query.job);
+    struct sale_draft draft = *request->draft; /* the request may be gone before the gate has read it */
+    if (job->late || request->query.fault != FAULT_NONE) {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+    } else if (!request->query.found) {
+        reply_problem(request, PROBLEM_NO_SUCH_EVENT, NULL);
+    } else {
+        draft_go(request, &draft);
+    }
+}
+
+/* Most sales have no event, and wait for nothing. */
+static void draft_check(struct request *request, const struct sale_draft *draft, struct slice seller)
+{
+    struct query *query = &request->query;
+    if (draft->change.terms.event_id == 0) {
+        draft_go(request, draft);
+        return;
+    }
+    request->draft = malloc(sizeof *draft);
+    if (request->draft == NULL) {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+        return;
+    }
+    *request->draft = *draft;
+    query->id = draft->change.terms.event_id;
+    query->seq_wait = 0;
+    memcpy(query->seller, seller.data, seller.len);
+    query->seller[seller.len] = '\0';
+    request_query(request, event_run, event_checked);
+}
+
 void sales_post(struct request *request)
 {
     struct sale_body body;
@@ -163,20 +227,21 @@ void sales_post(struct request *request)
         reply_problem(request, PROBLEM_BAD_INPUT, objection);
         return;
     }
-    struct asker asker = request_asker(request);
-    request->ticket.done = create_done;
-    gate_create(request->reactor->lane, &asker, &body.terms, (uint32_t)body.stock, &request->ticket);
+    struct sale_draft draft = { .stock = (uint32_t)body.stock, .change.terms = body.terms };
+    draft_check(request, &draft, request->who.name);
 }
 
+/* An event is its seller's: an admin who changes a sale for one is asked for an event of that seller. */
 void sale_patch(struct request *request)
 {
     struct sale_body body;
     struct json_found found;
+    struct sale sale;
     if (!sale_body_read(request, PATCH_FIELDS, &body, &found)) return;
-    const struct sale_change change = { .mask = found.given | found.nulled, .terms = body.terms };
-    struct asker asker = request_asker(request);
-    request->ticket.done = change_done;
-    gate_change(request->reactor->lane, &asker, request->id, &change, &request->ticket);
+    struct sale_draft draft = { .stock = 0, .change = { .mask = found.given | found.nulled, .terms = body.terms } };
+    bool theirs = request->who.role == ROLE_ADMIN && draft.change.mask & TERM_EVENT &&
+                  gate_sale(request_rooms(request)->gate, request->id, &sale);
+    draft_check(request, &draft, theirs ? slice_of(sale.seller) : request->who.name);
 }
 
 /* When the last unit is withdrawn nobody in line need wait for it. */

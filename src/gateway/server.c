@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "courier/courier.h"
 #include "gateway/counts.h"
 #include "gateway/listener.h"
 #include "gateway/query.h"
@@ -14,8 +15,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Descriptors for journal, clerk, passwords and logs, for each event loop, and for each reader of the ledger. */
-#define DESCRIPTORS_OWN 32
+/* Descriptors for journal, clerk, passwords, logs and what writes to the ledger, for each event loop, and for each reader of
+ * the ledger. The courier takes three for each of its messages under way, and a sixteenth of all at most. */
+#define DESCRIPTORS_OWN 40
+#define DESCRIPTORS_OF_COURIER (3 * COURIER_IN_FLIGHT_MAX)
+#define DESCRIPTORS_SHARE_OF_COURIER 16
 #define DESCRIPTORS_A_REACTOR 8
 #define DESCRIPTORS_A_READER 4
 /* Peers above the limit that may hear 503 at a time; the rest are closed without a word. */
@@ -30,6 +34,8 @@ static enum fault connections_plan(struct server *server)
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return FAULT_CONFIG;
     uint64_t own = DESCRIPTORS_OWN + DESCRIPTORS_A_REACTOR * (uint64_t)server->options.reactors +
                    DESCRIPTORS_A_READER * (uint64_t)server->options.query_threads + limit.rlim_cur / 32;
+    uint64_t couriers = limit.rlim_cur / DESCRIPTORS_SHARE_OF_COURIER;
+    own += couriers < DESCRIPTORS_OF_COURIER ? couriers : DESCRIPTORS_OF_COURIER;
     if (limit.rlim_cur < own + 16) {
         log_error("gateway", "%llu file descriptors are too few: %llu are needed beside connections (raise ulimit -n)",
                   (unsigned long long)limit.rlim_cur, (unsigned long long)own);

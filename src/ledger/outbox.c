@@ -188,6 +188,28 @@ static enum fault closings_file(struct ledger *ledger, struct outbox_span span)
     return statement_close(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, sqlite3_step(s));
 }
 
+/* Those whose seller has no hook, or has one since later, are told with this, too. */
+static enum fault openings_file(struct ledger *ledger, uint64_t to_ms)
+{
+    static const enum statement steps[] = { STATEMENT_OUTBOX_FILE_OPENINGS, STATEMENT_EVENTS_TOLD };
+    enum fault fault = FAULT_NONE;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && fault == FAULT_NONE; i++) {
+        sqlite3_stmt *s;
+        fault = statement_open(ledger, steps[i], &s);
+        if (fault != FAULT_NONE) break;
+        bind_number(s, 1, to_ms);
+        if (i == 0) bind_number(s, 2, NOTICE_EVENT_OPENED);
+        fault = statement_close(ledger, steps[i], sqlite3_step(s));
+    }
+    return fault;
+}
+
+static enum fault moments_write(struct ledger *ledger, struct outbox_span span)
+{
+    enum fault fault = closings_file(ledger, span);
+    return fault == FAULT_NONE ? openings_file(ledger, span.to_ms) : fault;
+}
+
 /* Each kind of moment is one INSERT … SELECT over the span; its question stands in ledger_outbox_moments(). */
 enum fault ledger_outbox_file_moments(struct ledger *ledger, struct outbox_span span)
 {
@@ -200,7 +222,7 @@ enum fault ledger_outbox_file_moments(struct ledger *ledger, struct outbox_span 
         bind_number(s, 2, span.to_ms);
         fault = statement_close(ledger, STATEMENT_OUTBOX_TOLD, sqlite3_step(s));
     }
-    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) == 1) fault = closings_file(ledger, span);
+    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) == 1) fault = moments_write(ledger, span);
     return small_end(ledger, fault);
 }
 
@@ -224,7 +246,7 @@ static bool row_notice(sqlite3_stmt *s, struct notice *out)
                 row_u64(s, 6, TIME_MS_MAX, &out->at_ms) && row_u32(s, 7, NOTICE_FAILED, &state) &&
                 row_u64(s, 8, TIME_MS_MAX, &out->since_ms) && row_u64(s, 9, INT64_MAX, &out->next_ms) &&
                 row_u32(s, 10, UINT32_MAX, &out->attempts) && row_u32(s, 11, UINT32_MAX, &out->status) &&
-                row_string(s, 12, out->error, sizeof(out->error));
+                row_string(s, 12, out->error, sizeof(out->error)) && row_u32(s, 13, UINT32_MAX, &out->part);
     if (!good) {
         log_error("ledger", "notice %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
         return false;
@@ -313,6 +335,7 @@ static enum fault failure_record(struct ledger *ledger, const struct outbox_resu
     bind_number(s, 3, given_up ? NOTICE_PARKED : result->next_ms);
     bind_number(s, 4, result->status);
     bind_string(s, 5, result->error);
+    bind_number(s, 6, result->since_ms);
     fault = statement_close(ledger, STATEMENT_OUTBOX_FAILED, sqlite3_step(s));
     if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_HOOK_FAILED, &s);
     if (fault != FAULT_NONE) return fault;

@@ -69,6 +69,7 @@ struct notice {
     char seller[USERNAME_BYTES_MAX + 1];
     enum notice_kind kind;
     uint64_t sale_id, order_no, event_id; /* 0: it is not about one */
+    uint32_t part;                        /* of an event: which of its subscribers, see events.h */
     uint64_t at_ms;                       /* of what it tells */
     enum notice_state state;
     uint64_t since_ms; /* from when on give_up counts: at_ms, or when it was last asked to be sent again */
@@ -80,7 +81,8 @@ struct notice {
 #define NOTICE_PARKED ((uint64_t)INT64_MAX)
 
 /* What happens by time alone has no decision, so that the courier files it: from_ms < time <= to_ms, for a to_ms up to which
- * all decisions have been filed. Sales that closes_at has closed. */
+ * all decisions have been filed. Sales that closes_at has closed; and events that have opened by to_ms and are not told yet,
+ * one notice for each part of their subscribers, which from then on do not change. */
 struct outbox_span {
     uint64_t from_ms, to_ms;
 };
@@ -103,7 +105,7 @@ enum fault ledger_outbox_due(struct ledger *ledger, const struct outbox_due *due
 
 /* What became of a try. */
 struct outbox_result {
-    uint64_t id;
+    uint64_t id, since_ms; /* of the notice as it was tried: one that was asked for again meanwhile has not failed yet */
     struct slice seller;
     enum { TRY_DELIVERED, TRY_FAILED, TRY_GIVEN_UP } outcome;
     uint64_t next_ms; /* TRY_FAILED: when to try again */

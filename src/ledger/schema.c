@@ -144,7 +144,8 @@ static const char *const schema[] = {
     " next_ms INTEGER NOT NULL,"
     " attempts INTEGER NOT NULL,"
     " status INTEGER NOT NULL,"
-    " error TEXT NOT NULL) STRICT",
+    " error TEXT NOT NULL,"
+    " part INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE INDEX outbox_due ON outbox (state, seller, next_ms)",
     "CREATE INDEX outbox_by_seller ON outbox (seller, state)",
     "CREATE INDEX outbox_by_stream ON outbox (stream)",
@@ -153,6 +154,28 @@ static const char *const schema[] = {
     " one INTEGER PRIMARY KEY CHECK (one = 1),"
     " hooks_version INTEGER NOT NULL,"
     " told_ms INTEGER NOT NULL) STRICT",
+
+    /* told: its seller's webhook has been given the news, or had no need of it; nothing changes about it after. */
+    "CREATE TABLE events ("
+    " id INTEGER PRIMARY KEY,"
+    " seller TEXT NOT NULL,"
+    " name TEXT NOT NULL,"
+    " description TEXT NOT NULL,"
+    " opens_ms INTEGER NOT NULL,"
+    " created_ms INTEGER NOT NULL,"
+    " subscribers INTEGER NOT NULL,"
+    " places INTEGER NOT NULL,"
+    " told INTEGER NOT NULL) STRICT",
+    "CREATE INDEX events_by_seller ON events (seller)",
+    "CREATE INDEX events_not_told ON events (opens_ms) WHERE told = 0",
+
+    /* place: how many had subscribed before, ever. */
+    "CREATE TABLE subscriptions ("
+    " event INTEGER NOT NULL,"
+    " buyer TEXT NOT NULL,"
+    " place INTEGER NOT NULL,"
+    " PRIMARY KEY (event, buyer)) STRICT, WITHOUT ROWID",
+    "CREATE UNIQUE INDEX subscriptions_by_place ON subscriptions (event, place)",
 
     "INSERT INTO outbox_mark VALUES (1, 0, 0)",
     "INSERT INTO point VALUES (1, 0, 0, 0, 0, zeroblob(16))",

@@ -80,6 +80,8 @@ enum statement {
     STATEMENT_OUTBOX_INSERT,
     STATEMENT_OUTBOX_CLOSINGS,
     STATEMENT_OUTBOX_FILE_CLOSINGS,
+    STATEMENT_OUTBOX_FILE_OPENINGS,
+    STATEMENT_EVENTS_TOLD,
     STATEMENT_OUTBOX_SELLER,
     STATEMENT_OUTBOX_DUE,
     STATEMENT_OUTBOX_STREAM,
@@ -94,6 +96,16 @@ enum statement {
     STATEMENT_OUTBOX_COUNTS_SELLER,
     STATEMENT_OUTBOX_LIST,
     STATEMENT_OUTBOX_PURGE,
+    STATEMENT_EVENT_INSERT,
+    STATEMENT_EVENT,
+    STATEMENT_EVENT_CHANGE,
+    STATEMENT_EVENT_COUNT,
+    STATEMENT_EVENT_PART,
+    STATEMENT_EVENTS_LIST,
+    STATEMENT_EVENTS_LIST_SELLER,
+    STATEMENT_SUBSCRIBED,
+    STATEMENT_SUBSCRIBE,
+    STATEMENT_UNSUBSCRIBE,
     STATEMENT_COUNT
 };
 extern const char *const statement_sql[STATEMENT_COUNT];
@@ -174,9 +186,11 @@ enum fault small_end(struct ledger *ledger, enum fault fault) MUST_USE;
     "late_payment, event_id, offered, available, held, sold, orders_made, tokens_given, paused, closed"
 #define ORDER_COLUMNS                                                                                                       \
     "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key, token_nonce, payment_ref, ended_ms, canceller, reason"
+#define EVENT_COLUMNS "id, seller, name, description, opens_ms, created_ms, subscribers, places, told"
 #define TOKEN_COLUMNS "nonce, sale, buyer, given_ms, spent"
 #define HOOK_COLUMNS "seller, url, secret, secret_before, before_until_ms, since_ms, failed_ms, error"
-#define NOTICE_COLUMNS "id, seller, kind, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error"
+#define NOTICE_COLUMNS                                                                                                      \
+    "id, seller, kind, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error, part"
 bool row_sale(sqlite3_stmt *statement, struct sale *out);
 bool row_order(sqlite3_stmt *statement, struct ledger_order *out);
 bool row_token(sqlite3_stmt *statement, struct ledger_token *out);

@@ -1,4 +1,5 @@
 /* All SQL that runs after the schema is made. Values are bound, never written into the text. */
+#include "ledger/events.h"
 #include "ledger/outbox.h"
 #include "ledger/sqlite.h"
 
@@ -46,6 +47,11 @@ _Static_assert(NOTICE_PENDING == 0 && NOTICE_FAILED == 1, "the statements have t
 #define CLOSINGS                                                                                                            \
     " FROM sales INDEXED BY sales_by_end JOIN hooks ON hooks.seller = sales.seller"                                         \
     " WHERE over_ms > ?1 AND over_ms <= ?2 AND over_ms > hooks.since_ms"
+
+/* Events that have opened by now and are not told yet; and into how many parts of places their subscribers fall. */
+#define OPENINGS(now) " FROM events INDEXED BY events_not_told WHERE told = 0 AND opens_ms <= " now
+#define PARTS "(places + 499) / 500"
+_Static_assert(EVENT_PART_MAX == 500, "PARTS has the size of a part");
 
 /* clang-format off */
 const char *const statement_sql[STATEMENT_COUNT] = {
@@ -194,10 +200,18 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " FROM sales WHERE id = ?1",
     [STATEMENT_OUTBOX_INSERT] = "INSERT INTO outbox " OUTBOX_FIELDS " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?7, "
                                 DUE_OR_PARKED("?3", "?7") ", 0, 0, '')",
-    [STATEMENT_OUTBOX_CLOSINGS] = "SELECT EXISTS (SELECT 1" CLOSINGS ")",
+    [STATEMENT_OUTBOX_CLOSINGS] = "SELECT EXISTS (SELECT 1" CLOSINGS ") OR EXISTS (SELECT 1" OPENINGS("?2") ")",
     [STATEMENT_OUTBOX_FILE_CLOSINGS] =
         "INSERT INTO outbox " OUTBOX_FIELDS " SELECT sales.seller, ?3, id * 4 + 1, id, 0, 0, over_ms, 0, over_ms, "
         DUE_OR_PARKED("sales.id * 4 + 1", "over_ms") ", 0, 0, ''" CLOSINGS " ORDER BY over_ms, id",
+    [STATEMENT_OUTBOX_FILE_OPENINGS] =
+        "INSERT INTO outbox (seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status,"
+        " error, part) WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 <"
+        " (SELECT max(" PARTS ")" OPENINGS("?1") ")) SELECT events.seller, ?2, id * 4 + 2, 0, 0, id, opens_ms, 0, opens_ms,"
+        " CASE WHEN n = 0 THEN opens_ms ELSE " OUTBOX_PARKED " END, 0, 0, '', n FROM events INDEXED BY events_not_told"
+        " JOIN hooks ON hooks.seller = events.seller AND hooks.since_ms <= opens_ms JOIN numbers ON n < max(" PARTS ", 1)"
+        " WHERE told = 0 AND opens_ms <= ?1 ORDER BY opens_ms, id, n",
+    [STATEMENT_EVENTS_TOLD] = "UPDATE events SET told = 1 WHERE told = 0 AND opens_ms <= ?1",
     [STATEMENT_OUTBOX_SELLER] =
         "SELECT seller FROM outbox INDEXED BY outbox_due WHERE state = 0 AND seller > ?1"
         " AND next_ms <> " OUTBOX_PARKED " ORDER BY seller LIMIT 1",
@@ -206,7 +220,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_OUTBOX_STREAM] = "SELECT stream FROM outbox WHERE id = ?1",
     [STATEMENT_OUTBOX_DELETE] = "DELETE FROM outbox WHERE id = ?1",
     [STATEMENT_OUTBOX_FAILED] = "UPDATE outbox SET attempts = attempts + 1, state = ?2, next_ms = ?3, status = ?4,"
-                                " error = ?5 WHERE id = ?1 AND state = 0",
+                                " error = ?5 WHERE id = ?1 AND state = 0 AND since_ms = ?6",
     [STATEMENT_OUTBOX_NEXT] = "UPDATE outbox SET next_ms = ?2 WHERE next_ms = " OUTBOX_PARKED
                               " AND id = (SELECT min(o.id)" STREAM_PENDING("?1") ")",
     [STATEMENT_OUTBOX_GIVE_UP] =
@@ -231,5 +245,19 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                               " WHERE seller = ?1 AND state = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4",
     [STATEMENT_OUTBOX_PURGE] =
         "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_by_seller WHERE seller = ?1 LIMIT ?2)",
+
+    [STATEMENT_EVENT_INSERT] = "INSERT INTO events (seller, name, description, opens_ms, created_ms, subscribers, places,"
+                               " told) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0)",
+    [STATEMENT_EVENT] = "SELECT " EVENT_COLUMNS " FROM events WHERE id = ?1",
+    [STATEMENT_EVENT_CHANGE] = "UPDATE events SET name = ?2, description = ?3, opens_ms = ?4 WHERE id = ?1",
+    [STATEMENT_EVENT_COUNT] = "UPDATE events SET subscribers = subscribers + ?2, places = places + ?3 WHERE id = ?1",
+    [STATEMENT_EVENT_PART] = "SELECT buyer FROM subscriptions INDEXED BY subscriptions_by_place"
+                             " WHERE event = ?1 AND place >= ?2 AND place < ?3 ORDER BY place",
+    [STATEMENT_EVENTS_LIST] = "SELECT " EVENT_COLUMNS " FROM events WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    [STATEMENT_EVENTS_LIST_SELLER] = "SELECT " EVENT_COLUMNS " FROM events INDEXED BY events_by_seller"
+                                     " WHERE seller = ?3 AND id < ?1 ORDER BY id DESC LIMIT ?2",
+    [STATEMENT_SUBSCRIBED] = "SELECT place FROM subscriptions WHERE event = ?1 AND buyer = ?2",
+    [STATEMENT_SUBSCRIBE] = "INSERT INTO subscriptions (event, buyer, place) VALUES (?1, ?2, ?3)",
+    [STATEMENT_UNSUBSCRIBE] = "DELETE FROM subscriptions WHERE event = ?1 AND buyer = ?2",
 };
 /* clang-format on */

@@ -105,9 +105,9 @@ struct http_head {
     int status;
     struct slice content_type; /* empty: none, for 204 and 304 */
     size_t content_length;
-    bool endless; /* has no length: it ends with the connection */
     bool keep_alive;
     struct slice extra;
+    bool endless; /* has no length: it ends with the connection */
 };
 size_t http_head_write(char *out, size_t size, const struct http_head *head);
 

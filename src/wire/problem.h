@@ -21,6 +21,7 @@
     ROW(NO_SUCH_ROUTE, 404, "No such route", "See /openapi.yaml for the routes there are.")                                 \
     ROW(NO_SUCH_SALE, 404, "No such sale", "Check the id; GET /v1/sales lists the sales there are.")                        \
     ROW(NO_SUCH_ORDER, 404, "No such order", "Check the number; GET /v1/orders lists your orders.")                         \
+    ROW(NO_SUCH_EVENT, 404, "No such event", "Check the id; GET /v1/events lists the events there are.")                    \
     ROW(NO_SUCH_PLACE, 404, "No such place", "It was given up, or is not yours; POST /v1/sales/{sale}/line for another.")   \
     ROW(NO_SUCH_BLOCK, 404, "No such block", "The entry is not on the list; GET /v1/blocks shows those that are.")          \
     ROW(NO_SUCH_WEBHOOK, 404, "No such webhook", "There is none; PUT /v1/webhook makes one.")                               \
@@ -38,6 +39,7 @@
     ROW(OVER_LIMIT, 409, "Over the limit", "Ask for at most units_per_grab_max units.")                                     \
     ROW(ALREADY_WON, 409, "Already yours", "You have as many orders in this sale as one buyer may; see order.")             \
     ROW(SOLD_OUT, 409, "Sold out", "Fewer units are left than you asked for; nothing was taken.")                           \
+    ROW(EVENT_OPEN, 409, "Event is open", "It has opened: it is too late to change it or to subscribe to it.")              \
     ROW(NO_LINE, 409, "No line", "This sale has no line to stand in; see its admission.")                                   \
     ROW(NO_TOKENS_LEFT, 409, "No tokens left", "All purchase tokens of this sale have been handed out.")                    \
     ROW(NO_TOKENS_NEEDED, 409, "No tokens needed", "This sale hands out no purchase tokens; see its admission.")            \

@@ -7,7 +7,7 @@ import re
 
 import pytest
 import yaml
-from harness import ROOT, Shop, mint_name, problem, run
+from harness import ROOT, Shop, mint_name, problem, run, time_text
 
 ACTORS = ["nobody", "customer", "other customer", "seller", "other seller", "admin"]
 WORDS = {"anyone", "customer", "seller", "admin", "admitted", "signed"}
@@ -41,7 +41,8 @@ def test_the_table_holds_every_route_of_this_release():
                 ("POST", "/v1/webhook/deliveries/{}/retry"),
                 ("POST", "/v1/blocks"), ("DELETE", "/v1/blocks/{}"), ("POST", "/v1/sales/{}/tokens"), ("POST", "/v1/sales/{}/line"),
                 ("GET", "/v1/sales/{}/line/{}"), ("DELETE", "/v1/sales/{}/line/{}"), ("GET", "/v1/limits"), ("PUT", "/v1/limits"), ("GET", "/healthz"),
-                ("GET", "/v1/sales/{}/stats"), ("GET", "/v1/sales/{}/live"),
+                ("GET", "/v1/sales/{}/stats"), ("GET", "/v1/sales/{}/live"), ("POST", "/v1/events"), ("GET", "/v1/events"), ("GET", "/v1/events/{}"),
+                ("PATCH", "/v1/events/{}"), ("POST", "/v1/events/{}/subscribe"), ("DELETE", "/v1/events/{}/subscribe"),
                 ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml")}
     found = [(method, plain(path)) for method, path, _ in ROUTES]
     assert set(found) == expected
@@ -61,7 +62,8 @@ def test_the_table_opens_what_api_opens():
                 ("GET", "/v1/blocks"): {"admin"}, ("POST", "/v1/blocks"): {"admin"}, ("DELETE", "/v1/blocks/{}"): {"admin"},
                 ("POST", "/v1/sales/{}/tokens"): {"customer"}, ("POST", "/v1/sales/{}/line"): {"customer"}, ("GET", "/v1/sales/{}/line/{}"): {"customer"},
                 ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/sales/{}/stats"): seller, ("GET", "/v1/sales/{}/live"): seller,
-                ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
+                ("POST", "/v1/events"): seller, ("PATCH", "/v1/events/{}"): seller, ("POST", "/v1/events/{}/subscribe"): {"customer"},
+                ("DELETE", "/v1/events/{}/subscribe"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
     for method, path, roles in ROUTES:
         assert roles == expected.get((method, plain(path)), {"anyone"}), (method, path, roles)
 
@@ -83,6 +85,10 @@ class Stage:
             assert self.shop.client.post("/v1/blocks", {"entry": f"user {blocked}"}, self.shop.admin_token).status == 201
             return f"/v1/blocks/user%20{blocked}"
         number = self.order if "/orders/" in path else self.sale
+        if "/events/" in path:
+            made = self.shop.client.post("/v1/events", {"name": "event", "opens_at": time_text(60)}, self.shop.seller_token)
+            assert made.status == 201, made
+            number = made.json()["id"]
         return re.sub(r"\{[^}]*\}", number, path)
 
     def body(self, method, path):
@@ -92,6 +98,7 @@ class Stage:
                   ("POST", "/v1/sales/{}/stock"): {"add": 3}, ("POST", "/v1/orders/{}/cancel"): {"reason": "a test"},
                   ("POST", "/v1/payments"): {"order": self.order, "amount": None, "payment_ref": "p", "status": "succeeded"},
                   ("PUT", "/v1/webhook"): {"url": "https://example.com/"},
+                  ("POST", "/v1/events"): {"name": "event", "opens_at": time_text(60)}, ("PATCH", "/v1/events/{}"): {"name": "changed"},
                   ("POST", "/v1/blocks"): {"entry": f"user {mint_name('blocked')}"}}
         return bodies.get((method, plain(path)))
 
@@ -119,6 +126,8 @@ def expected_statuses(method, path, roles, actor):
         return {404}
     if "/v1/webhook" in route[1]:  # nobody here has one before they put it
         return {("PUT", "/v1/webhook"): {200}, ("GET", "/v1/webhook/deliveries"): {200}, ("POST", "/v1/webhook/deliveries/retry"): {202}}.get(route, {404})
+    if route[1] == "/v1/events/{}/subscribe":  # an event is everyone's to wait for
+        return {204}
     if actor.startswith("other") and "{" in path:
         return {404}
     if route == ("POST", "/v1/sales/{}/resume"):

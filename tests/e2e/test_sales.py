@@ -7,7 +7,7 @@ import pytest
 from harness import Shop, mint_name, problem, request_bytes, time_text
 
 FIELDS = {"id", "seller", "name", "description", "price", "currency", "state", "offered", "available", "held", "sold", "units_per_grab_max",
-          "grabs_per_buyer_max", "opens_at", "closes_at", "pay_within_s", "late_payment", "admission", "tokens_max", "admit_max", "line", "now"}
+          "grabs_per_buyer_max", "opens_at", "closes_at", "pay_within_s", "late_payment", "admission", "tokens_max", "admit_max", "line", "event", "now"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
@@ -25,7 +25,7 @@ def test_a_sale_of_defaults_is_what_api_says(shop):
     assert set(sale) == FIELDS
     assert isinstance(sale["id"], str) and sale["id"]
     expected = {"seller": shop.seller, "name": name, "price": None, "currency": None, "state": "open", "offered": 7, "available": 7,
-                "held": 0, "sold": 0, "units_per_grab_max": 1, "grabs_per_buyer_max": 1, "closes_at": None, "pay_within_s": None, "late_payment": "retake",
+                "held": 0, "sold": 0, "units_per_grab_max": 1, "grabs_per_buyer_max": 1, "closes_at": None, "pay_within_s": None, "late_payment": "retake", "event": None,
                 "admission": "login", "tokens_max": None, "admit_max": None, "line": None}
     assert {field: sale[field] for field in expected} == expected
     assert sale["description"] in (None, "")

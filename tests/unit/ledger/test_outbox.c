@@ -59,9 +59,15 @@ static struct heard listed(struct fixture *f, const char *seller, enum notice_st
 
 static void outcome_is(struct fixture *f, uint64_t id, int outcome, uint64_t next_ms)
 {
-    const struct outbox_result result = {
-        .id = id, .seller = SLICE("shop"), .outcome = outcome, .next_ms = next_ms, .status = 500, .error = "HTTP status 500"
-    };
+    char sql[80];
+    snprintf(sql, sizeof(sql), "SELECT since_ms FROM outbox WHERE id = %llu", (unsigned long long)id);
+    const struct outbox_result result = { .since_ms = (uint64_t)outside_number(f, sql),
+                                          .id = id,
+                                          .seller = SLICE("shop"),
+                                          .outcome = outcome,
+                                          .next_ms = next_ms,
+                                          .status = 500,
+                                          .error = "HTTP status 500" };
     const struct outbox_result *results[] = { &result };
     assert_int_equal(ledger_outbox_record(f->ledger, results, 1, 8000), FAULT_NONE);
 }
@@ -159,6 +165,25 @@ static void all_that_failed_comes_back_in_order(void **state)
     assert_string_equal(heard.text, "won:2 won:4");
     outcome_is(f, heard.ids[0], TRY_DELIVERED, 0);
     assert_string_equal(due(f, "shop", 30000).text, "paid:2 won:4");
+}
+
+static void what_became_of_a_try_before_it_was_asked_for_again_does_not_count(void **state)
+{
+    struct fixture *f = *state;
+    hook_make(f, "shop", 0);
+    struct sale_terms terms = terms_named("phones");
+    hold_file(f, sale_file(f, "shop", &terms, 10), "ann", 1, 9000);
+    uint64_t id = due(f, "shop", 9999).ids[0], count;
+    const struct outbox_age old = { SLICE("shop"), 9999, 9999 };
+    const struct outbox_result late = {
+        .id = id, .since_ms = 5002, .seller = SLICE("shop"), .outcome = TRY_GIVEN_UP, .error = ""
+    };
+    const struct outbox_result *results[] = { &late };
+    assert_int_equal(ledger_outbox_give_up(f->ledger, &old, &count), FAULT_NONE);
+    assert_int_equal(ledger_outbox_retry(f->ledger, SLICE("shop"), id, 30000, &count), FAULT_NONE);
+    assert_int_equal(count, 1);
+    assert_int_equal(ledger_outbox_record(f->ledger, results, 1, 30010), FAULT_NONE);
+    assert_string_equal(due(f, "shop", 30010).text, "won:2");
 }
 
 static void giving_up_the_old_lets_the_young_behind_them_go(void **state)
@@ -373,6 +398,7 @@ int main(void)
         CASE(one_that_comes_after_the_last_was_delivered_is_due_at_once),
         CASE(a_failed_try_holds_back_its_order_and_no_other),
         CASE(all_that_failed_comes_back_in_order),
+        CASE(what_became_of_a_try_before_it_was_asked_for_again_does_not_count),
         CASE(giving_up_the_old_lets_the_young_behind_them_go),
         CASE(sold_out_is_told_each_time_nothing_is_left),
         CASE(sellers_without_a_hook_are_told_nothing),

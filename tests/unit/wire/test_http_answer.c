@@ -29,18 +29,21 @@ static const struct {
     struct http_head head;
     const char *want;
 } rows[] = {
-    { { 200, { "application/json", 16 }, 0, true, { "", 0 } },
+    { { 200, { "application/json", 16 }, 0, true, { "", 0 }, false },
       "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n" },
-    { { 201, { "application/json", 16 }, 65536, true, { "Location: /x\r\n", 14 } },
+    { { 201, { "application/json", 16 }, 65536, true, { "Location: /x\r\n", 14 }, false },
       "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 65536\r\nLocation: /x\r\n\r\n" },
-    { { 204, { "", 0 }, 0, true, { "", 0 } }, "HTTP/1.1 204 No Content\r\n\r\n" },
-    { { 304, { NULL, 0 }, 0, true, { "ETag: W/\"1\"\r\n", 13 } }, "HTTP/1.1 304 Not Modified\r\nETag: W/\"1\"\r\n\r\n" },
-    { { 400, { "application/problem+json", 24 }, 99, false, { NULL, 0 } },
+    { { 204, { "", 0 }, 0, true, { "", 0 }, false }, "HTTP/1.1 204 No Content\r\n\r\n" },
+    { { 304, { NULL, 0 }, 0, true, { "ETag: W/\"1\"\r\n", 13 }, false },
+      "HTTP/1.1 304 Not Modified\r\nETag: W/\"1\"\r\n\r\n" },
+    { { 400, { "application/problem+json", 24 }, 99, false, { NULL, 0 }, false },
       "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nContent-Length: 99\r\n"
       "Connection: close\r\n\r\n" },
-    { { 500, { "a/b", 3 }, (size_t)-1, false, { "X: y\r\n", 6 } },
+    { { 500, { "a/b", 3 }, (size_t)-1, false, { "X: y\r\n", 6 }, false },
       "HTTP/1.1 500 Internal Server Error\r\nContent-Type: a/b\r\nContent-Length: 18446744073709551615\r\n"
       "Connection: close\r\nX: y\r\n\r\n" },
+    { { 200, { "text/event-stream", 17 }, 0, false, { "", 0 }, true },
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" },
 };
 
 static void heads_are_written_to_the_byte_and_only_if_they_fit(void **state)
