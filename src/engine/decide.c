@@ -172,8 +172,10 @@ static enum verdict token_decide(const struct engine *engine, const struct token
     }
     if (sale->counts.available == 0) return VERDICT_SOLD_OUT;
     uint32_t cell = tokens_find(&engine->tokens, &holder);
-    if (cell != 0) {
-        answer->nonce = token_at(&engine->tokens, cell)->nonce;
+    uint64_t held = cell != 0 ? token_at(&engine->tokens, cell)->nonce : 0;
+    if (ask->nonce != 0 && ask->nonce != held) return VERDICT_TOKEN_INVALID;
+    if (held != 0) {
+        answer->nonce = held;
         return VERDICT_REPEATED;
     }
     if (sale->terms.tokens_max != 0 && sale->tokens_given >= sale->terms.tokens_max) return VERDICT_NO_TOKENS_LEFT;

@@ -91,6 +91,7 @@ struct token_ask {
     uint64_t sale_id;
     struct slice buyer;
     enum admission admission;
+    uint64_t nonce; /* of the one that was given on the same word before; 0: none was */
     uint64_t now_ms;
 };
 
@@ -106,8 +107,9 @@ enum verdict engine_refuse_token_early(const struct engine *engine, const struct
 
 /* First that applies: BAD_INPUT (no buyer or one that is too long), NO_SUCH_SALE, CLOSED, NO_TOKENS_NEEDED (the sale has
  * another admission), ALREADY_WON (as often as the sale allows: a token would be of no use to them, and one less for
- * others), SOLD_OUT (nothing is left), REPEATED (the buyer has one that is not spent: the same nonce), NO_TOKENS_LEFT, BUSY
- * (no memory for another), DONE. So a buyer takes at most one token more of tokens_max than they win. */
+ * others), SOLD_OUT (nothing is left), TOKEN_INVALID (ask->nonce is given, and spent), REPEATED (the buyer has one that is
+ * not spent: the same nonce), NO_TOKENS_LEFT, BUSY (no memory for another), DONE. So a buyer takes at most one token more of
+ * tokens_max than they win. */
 enum verdict engine_decide_token(const struct engine *engine, const struct token_ask *ask, struct decision *out,
                                  struct token_answer *answer);
 

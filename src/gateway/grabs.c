@@ -86,6 +86,8 @@ static void line_tell_answer(struct request *request, const struct gate_ticket *
     enum verdict verdict = ticket->verdict;
     if (request->let_in) line_settle(lines, &request->waiter);
     request->let_in = false;
+    uint64_t spent = verdict == VERDICT_WON ? ticket->grab.order.token_nonce : 0;
+    if (spent != 0) place_spent(lines, request->id, request->who.name, spent);
     if (verdict == VERDICT_WON && ticket->grab.grabs_left == 0) line_served(lines, request->id, request->who.name);
     if (verdict == VERDICT_WON || verdict == VERDICT_SOLD_OUT) line_tell_sold_out(request);
 }

@@ -51,10 +51,30 @@ static void place_end(struct request *request, struct json_out *out, int status)
     reply_send(request, status, out);
 }
 
+static void place_stand(struct request *request);
+
+/* The token of the place is spent, or another look was first and has one that may be. Who asked for a place gets another, at
+ * the end of the line. */
+static void place_over(struct request *request)
+{
+    const struct place_ask ask = { .sale_id = request->id, .buyer = request->who.name };
+    (void)place_leave(request_rooms(request)->lines, slice_of(request->place), &ask);
+    if (request->http.method == HTTP_POST_) {
+        place_stand(request);
+    } else {
+        reply_problem(request, PROBLEM_NO_SUCH_PLACE, PLACE_USED_DETAIL);
+    }
+}
+
 /* A place that was let in is worth one purchase token, the same however often it is looked at. */
 static void place_token_done(struct gate_ticket *ticket)
 {
     struct request *request = REQUEST_OF(ticket, ticket);
+    const struct place_ask ask = { .sale_id = request->id, .buyer = request->who.name };
+    if (ticket->verdict == VERDICT_TOKEN_INVALID) {
+        place_over(request);
+        return;
+    }
     if (ticket->verdict == VERDICT_ALREADY_WON) {
         grab_already(request, &ticket->token.order);
         return;
@@ -63,8 +83,12 @@ static void place_token_done(struct gate_ticket *ticket)
         reply_verdict(request, ticket->verdict);
         return;
     }
-    struct json_out out;
     uint64_t nonce = ticket->token.nonce;
+    if (!place_bind(request_rooms(request)->lines, slice_of(request->place), &ask, nonce)) {
+        place_over(request);
+        return;
+    }
+    struct json_out out;
     place_begin(request, &out, request->place, PLACE_ADMITTED);
     token_render(request, &out, nonce);
     place_end(request, &out, 200);
@@ -74,7 +98,9 @@ static void place_reply(struct request *request, int status, const struct place_
 {
     struct rooms *rooms = request_rooms(request);
     if (view->state == PLACE_ADMITTED) {
-        struct token_ask ask = { .sale_id = request->id, .buyer = request->who.name, .admission = ADMISSION_LINE };
+        struct token_ask ask = {
+            .sale_id = request->id, .buyer = request->who.name, .admission = ADMISSION_LINE, .nonce = view->nonce
+        };
         memcpy(request->place, view->id, sizeof request->place);
         request->ticket.done = place_token_done;
         gate_token(request->reactor->lane, &ask, &request->ticket);
@@ -95,21 +121,11 @@ static bool sale_found(struct request *request, struct sale *sale)
     return false;
 }
 
-/* Who could win now, were it his turn, gets his place. */
-static void place_probed(struct gate_ticket *ticket)
+static void place_stand(struct request *request)
 {
-    struct request *request = REQUEST_OF(ticket, ticket);
     struct rooms *rooms = request_rooms(request);
     struct sale sale;
     struct line_terms terms;
-    if (ticket->verdict == VERDICT_ALREADY_WON) {
-        grab_already(request, &ticket->grab.order);
-        return;
-    }
-    if (ticket->verdict != VERDICT_BUSY) {
-        reply_verdict(request, ticket->verdict);
-        return;
-    }
     if (!sale_found(request, &sale)) return;
     if (!sale_line(rooms, &sale, &terms)) {
         request->retry_s = LINE_GONE_RETRY_S;
@@ -133,6 +149,19 @@ static void place_probed(struct gate_ticket *ticket)
         guard_refused(rooms->guard, GUARD_LINE, &request->visit);
         reply_problem(request, PROBLEM_BUSY, LINE_FULL_DETAIL);
         break;
+    }
+}
+
+/* Who could win now, were it his turn, gets his place. */
+static void place_probed(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_ALREADY_WON) {
+        grab_already(request, &ticket->grab.order);
+    } else if (ticket->verdict != VERDICT_BUSY) {
+        reply_verdict(request, ticket->verdict);
+    } else {
+        place_stand(request);
     }
 }
 

@@ -59,6 +59,7 @@ bool sale_line(struct rooms *rooms, const struct sale *sale, struct line_terms *
 #define LINE_GONE_DETAIL                                                                                                    \
     "The line of this sale is not declared at this server; the operator has been told. Nothing was taken."
 #define LINE_GONE_RETRY_S 30
+#define PLACE_USED_DETAIL "Its purchase token has been used; POST /v1/sales/{sale}/line for another place."
 void grab_already(struct request *request, const struct order *order); /* replies ALREADY_WON */
 /* tokens.c */
 void tokens_post(struct request *request);

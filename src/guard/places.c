@@ -12,13 +12,14 @@
 
 struct place {
     struct line_entry entry;
+    uint64_t nonce;                  /* of the purchase token that was given for it; 0: none */
     uint32_t id[PLACE_ID_BYTES / 4]; /* random, so its first word is its hash */
     struct party_tag tag;            /* of its buyer in its sale; the first word is its hash */
     uint32_t id_link, tag_link;
     uint32_t beat_prev, beat_next; /* in order of their last heartbeat */
     uint32_t beat_ms;              /* of the monotonic clock; wraps after 49 days, differences do not mind */
 };
-_Static_assert(sizeof(struct place) == 96, "a million places take 96 MB");
+_Static_assert(sizeof(struct place) == 104, "a million places take 104 MB");
 
 struct places {
     struct lines *lines;
@@ -220,7 +221,7 @@ static enum place_state state_of(const struct place *place)
 static void view_fill(const struct places *places, const struct place *place, uint32_t available, uint64_t now_ns,
                       struct place_view *out)
 {
-    *out = (struct place_view){ .state = state_of(place) };
+    *out = (struct place_view){ .state = state_of(place), .nonce = place->nonce };
     hex_encode(out->id, (const uint8_t *)place->id, PLACE_ID_BYTES);
     if (out->state == PLACE_WAITING) {
         const struct line *line = line_at(places->lines, place->entry.line);
@@ -334,6 +335,29 @@ bool place_leave(struct lines *lines, struct slice id, const struct place_ask *a
     if (place != NULL) place_release(places, place);
     lines_unlock(lines);
     return place != NULL;
+}
+
+bool place_bind(struct lines *lines, struct slice id, const struct place_ask *ask, uint64_t nonce)
+{
+    assert(nonce != 0);
+    struct party_tag tag = tag_of_buyer(lines, ask->sale_id, ask->buyer);
+    lines_lock(lines);
+    struct place *place = place_find(lines->places, id, &tag);
+    bool admitted = place != NULL && state_of(place) == PLACE_ADMITTED;
+    if (admitted && place->nonce == 0) place->nonce = nonce;
+    bool bound = admitted && place->nonce == nonce;
+    lines_unlock(lines);
+    return bound;
+}
+
+void place_spent(struct lines *lines, uint64_t sale_id, struct slice buyer, uint64_t nonce)
+{
+    assert(nonce != 0);
+    struct party_tag tag = tag_of_buyer(lines, sale_id, buyer);
+    lines_lock(lines);
+    struct place *place = place_by_tag(lines->places, &tag);
+    if (place != NULL && place->nonce == nonce) place_release(lines->places, place);
+    lines_unlock(lines);
 }
 
 uint32_t places_count(const struct places *places)

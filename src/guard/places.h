@@ -5,7 +5,10 @@
  * when nobody has looked at it for the heartbeat of lines_options; a look is a heartbeat. Once it has its outcome (admitted,
  * timed out, sold out, closed) it stays to be read for one heartbeat more, however often it is looked at, and then is gone.
  *
- * Memory only: 96 bytes a place, none survives a restart. Any thread. */
+ * A place that was let in is worth one purchase token. It is bound to the first that its buyer is given on its word, and
+ * ends when that one is spent: whoever may win again stands in line again.
+ *
+ * Memory only: 104 bytes a place, none survives a restart. Any thread. */
 #ifndef STAMPEDE_GUARD_PLACES_H
 #define STAMPEDE_GUARD_PLACES_H
 
@@ -28,6 +31,7 @@ struct place_ask {
 struct place_view {
     char id[PLACE_TEXT_BYTES + 1];
     enum place_state state;
+    uint64_t nonce; /* once admitted: of the purchase token it is bound to; 0: none yet */
     /* While waiting. */
     uint32_t position; /* from 1 */
     uint32_t ahead;
@@ -44,6 +48,12 @@ enum line_outcome place_take(struct lines *lines, const struct place_ask *ask, c
 bool place_look(struct lines *lines, struct slice id, const struct place_ask *ask, uint64_t now_ns, struct place_view *out);
 /* The buyer goes away, or has got what he came for. False as above. */
 bool place_leave(struct lines *lines, struct slice id, const struct place_ask *ask);
+
+/* A purchase token was given on the word of the admitted place: binds it, where it is not bound yet. False as above, or
+ * bound to another: what was given then is not for this place. */
+bool place_bind(struct lines *lines, struct slice id, const struct place_ask *ask, uint64_t nonce);
+/* The token is spent: a place that is bound to it ends. */
+void place_spent(struct lines *lines, uint64_t sale_id, struct slice buyer, uint64_t nonce);
 
 uint32_t places_heartbeat_ms(const struct lines *lines);
 

@@ -22,7 +22,8 @@
     ROW(NO_SUCH_SALE, 404, "No such sale", "Check the id; GET /v1/sales lists the sales there are.")                        \
     ROW(NO_SUCH_ORDER, 404, "No such order", "Check the number; GET /v1/orders lists your orders.")                         \
     ROW(NO_SUCH_EVENT, 404, "No such event", "Check the id; GET /v1/events lists the events there are.")                    \
-    ROW(NO_SUCH_PLACE, 404, "No such place", "It was given up, or is not yours; POST /v1/sales/{sale}/line for another.")   \
+    ROW(NO_SUCH_PLACE, 404, "No such place",                                                                                \
+        "It was given up or used, or you won all you may, or it is not yours; POST /v1/sales/{sale}/line for more.")        \
     ROW(NO_SUCH_BLOCK, 404, "No such block", "The entry is not on the list; GET /v1/blocks shows those that are.")          \
     ROW(NO_SUCH_WEBHOOK, 404, "No such webhook", "There is none; PUT /v1/webhook makes one.")                               \
     ROW(NO_SUCH_DELIVERY, 404, "No such delivery", "Check the id; GET /v1/webhook/deliveries lists those that failed.")     \

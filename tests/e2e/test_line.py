@@ -8,64 +8,13 @@ import time
 import pytest
 
 from harness import Shop, eventually, time_text
-from wire import answer_take, problem, request_bytes
-
-LINE = {"rate_per_s": 50, "size": 100, "timeout_ms": 30000}
+from line import LINE, SLOW, grabs, hear, outcomes, park, parked, place_of, state_of, taken, waiting
+from wire import problem
 
 
 @pytest.fixture
 def server(own_server):
     return own_server("--config", "/dev/null")
-
-
-SLOW = {"rate_per_s": 1, "size": 100, "timeout_ms": 60000}
-
-
-def park(server, sale, token, key=None, body=None):
-    sock = server.raw(60)
-    sock.sendall(request_bytes("POST", f"/v1/sales/{sale}/grabs", body, token, key=key))
-    return sock
-
-
-def hear(sock, seconds=30):
-    sock.settimeout(seconds)
-    data = bytearray()
-    while True:
-        answer = answer_take(data)
-        if answer is not None:
-            return answer
-        piece = sock.recv(65536)
-        assert piece, "closed without an answer"
-        data += piece
-
-
-def metric(shop, name, type_wanted=None):
-    """The number of a metric, 0 where it has none yet; name with its label, if it has one."""
-    text = shop.client.get("/metrics").body.decode()
-    if type_wanted is not None:
-        assert f"# TYPE {name.split('{')[0]} {type_wanted}" in text
-    return int(next((line.split()[1] for line in text.splitlines() if line.startswith(name + " ")), 0))
-
-
-def waiting(shop):
-    return metric(shop, "stampede_line_waiting", "gauge")
-
-
-def parked(shop):
-    return metric(shop, "stampede_line_parked", "gauge")
-
-
-def outcomes(shop, outcome):
-    return metric(shop, f'stampede_line_outcomes_total{{outcome="{outcome}"}}', "counter")
-
-
-def grabs(shop, verdict):
-    return metric(shop, f'stampede_grabs_total{{verdict="{verdict}"}}', "counter")
-
-
-def taken(shop, server, sale):
-    """Uses up the slot that is free at once, so that whoever comes next waits."""
-    assert hear(park(server, sale, shop.buyer("opener"))).status == 201
 
 
 def test_those_in_line_are_let_through_in_order_and_none_early(own_server):
@@ -150,22 +99,6 @@ def test_pausing_tells_those_in_line(server):
     assert {answer.status for answer in answers} <= {201, 409}
     assert any(answer.code == "PAUSED" for answer in answers if answer.status == 409)
     assert waiting(shop) == 0
-
-
-def test_a_place_is_polled_until_it_is_worth_a_token(server):
-    shop = Shop(server)
-    sale = shop.sale(stock=100, admission="line", line={"rate_per_s": 20, "size": 100, "timeout_ms": 60000})["id"]
-    token = shop.buyer("ann")
-    place = shop.client.post(f"/v1/sales/{sale}/line", None, token)
-    assert place.status in (200, 201), place
-    assert shop.client.post(f"/v1/sales/{sale}/line", None, token).json()["place"] == place.json()["place"]
-    path = f"/v1/sales/{sale}/line/{place.json()['place']}"
-    problem(shop.client.get(path, shop.buyer("bob")), 404, "NO_SUCH_PLACE")
-    eventually(lambda: shop.client.get(path, token).json()["state"] == "admitted")
-    admitted = shop.client.get(path, token).json()
-    won = shop.client.post(f"/v1/sales/{sale}/grabs", {"token": admitted["token"]}, token)
-    assert won.status == 201
-    problem(shop.client.post(f"/v1/sales/{sale}/grabs", {"token": admitted["token"]}, shop.buyer("bob")), 403, "TOKEN_INVALID")
 
 
 def test_a_line_is_declared_by_name_in_the_configuration(own_server, tmp_path):
@@ -333,18 +266,6 @@ def test_the_same_key_with_another_body_is_another_grab(server):
     problem(hear(park(server, sale, shop.buyer("ann"), key="k", body={"units": 2})), 422, "KEY_REUSED")
 
 
-def place_of(shop, sale, name):
-    answer = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer(name))
-    assert answer.status == 201, answer
-    return f"/v1/sales/{sale}/line/{answer.json()['place']}"
-
-
-def state_of(shop, path, name):
-    answer = shop.client.get(path, shop.buyer(name))
-    assert answer.status == 200, answer
-    return answer.json()["state"]
-
-
 def test_when_the_time_is_over_all_hear_so_at_once(server):
     """Forty in a line of one a second: were they told in their slots, the last would hear after forty seconds."""
     shop = Shop(server)
@@ -377,53 +298,6 @@ def test_when_the_rest_is_withdrawn_all_are_told_sold_out(server):
     assert state_of(shop, path, "page") == "sold_out"
     assert waiting(shop) == 0 and outcomes(shop, "sold_out") >= 20
     assert grabs(shop, "SOLD_OUT") >= 19
-
-
-def test_pausing_tells_places_too(server):
-    shop = Shop(server)
-    sale = shop.sale(stock=50, admission="line", line=SLOW)["id"]
-    taken(shop, server, sale)
-    path, sock = place_of(shop, sale, "page"), park(server, sale, shop.buyer("ann"))
-    paths = [place_of(shop, sale, f"page-{i}") for i in range(5)]
-    eventually(lambda: waiting(shop) >= 5)
-    shop.act(sale, "pause")
-    eventually(lambda: waiting(shop) == 0)
-    assert state_of(shop, paths[-1], "page-4") == "closed"
-    assert hear(sock).status in (201, 409)
-    assert shop.client.get(path, shop.buyer("page")).status in (200, 409)
-
-
-def test_a_place_is_for_those_who_can_win(server):
-    shop = Shop(server)
-    sale = shop.sale(stock=50, admission="line", line=SLOW)["id"]
-    order = shop.win(sale, "ann")
-    refused = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("ann"))
-    assert problem(refused, 409, "ALREADY_WON")["order"] == order
-    with park(server, sale, shop.buyer("bob")):
-        eventually(lambda: waiting(shop) == 1)
-        refused = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("bob"))
-        assert refused.status in (409, 503), refused
-        assert waiting(shop) <= 1
-    path = place_of(shop, sale, "cat")
-    if state_of(shop, path, "cat") == "waiting":
-        assert shop.grab(sale, "cat").code == "BUSY"
-    problem(shop.client.post(f"/v1/sales/{shop.sale()['id']}/line", None, shop.buyer("ann")), 409, "NO_LINE")
-
-
-def test_a_place_dies_without_the_heartbeat_that_is_configured(own_server):
-    server = own_server("--place-heartbeat-ms", "1000")
-    shop = Shop(server)
-    sale = shop.sale(stock=50, admission="line", line=SLOW)["id"]
-    taken(shop, server, sale)
-    taken_too = [park(server, sale, shop.buyer(f"b{i}")) for i in range(8)]
-    eventually(lambda: waiting(shop) >= 6)
-    answer = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("page"))
-    assert answer.json()["heartbeat_ms"] == 1000
-    before = outcomes(shop, "left")
-    eventually(lambda: outcomes(shop, "left") == before + 1)
-    problem(shop.client.get(f"/v1/sales/{sale}/line/{answer.json()['place']}", shop.buyer("page")), 404, "NO_SUCH_PLACE")
-    for sock in taken_too:
-        sock.close()
 
 
 def test_answers_of_the_line_are_counted_like_any_other(server):

@@ -197,6 +197,31 @@ static void a_line_sale_takes_tokens_of_its_line_and_asks_for_none(void **state)
     engine_close(engine);
 }
 
+/* The word of the line is good for one token: while it is not spent it is the same, and then there is none for it. */
+static void a_token_given_before_is_not_given_anew_once_it_is_spent(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(100);
+    struct sale_terms terms = stage_terms();
+    terms.admission = ADMISSION_LINE;
+    terms.line_name[0] = 'a';
+    terms.grabs_per_buyer_max = 3;
+    uint64_t id = stage_sale(engine, &terms, 10);
+    struct token_ask asked = { .sale_id = id, .buyer = SLICE("ann"), .admission = ADMISSION_LINE, .now_ms = 10 };
+    struct token_answer given, again;
+    assert_int_equal(stage_token(engine, &asked, &given), VERDICT_DONE);
+    asked.nonce = given.nonce;
+    assert_int_equal(stage_token(engine, &asked, &again), VERDICT_REPEATED);
+    assert_int_equal(again.nonce, given.nonce);
+    assert_int_equal(buy(engine, id, "ann", given.nonce), VERDICT_WON);
+    assert_int_equal(stage_token(engine, &asked, &again), VERDICT_TOKEN_INVALID);
+    asked.nonce = 0; /* another place */
+    assert_int_equal(stage_token(engine, &asked, &again), VERDICT_DONE);
+    asked.nonce = given.nonce; /* and the one before is no good for its token */
+    assert_int_equal(stage_token(engine, &asked, &again), VERDICT_TOKEN_INVALID);
+    engine_close(engine);
+}
+
 static void sales_that_ask_for_no_token_look_at_none(void **state)
 {
     (void)state;
@@ -293,6 +318,7 @@ int main(void)
         cmocka_unit_test(token_verdicts_follow_precedence),
         cmocka_unit_test(one_buyer_cannot_use_up_the_tokens),
         cmocka_unit_test(a_line_sale_takes_tokens_of_its_line_and_asks_for_none),
+        cmocka_unit_test(a_token_given_before_is_not_given_anew_once_it_is_spent),
         cmocka_unit_test(sales_that_ask_for_no_token_look_at_none),
         cmocka_unit_test(memory_for_tokens_runs_out_as_busy_and_comes_back),
         cmocka_unit_test(a_ledger_that_contradicts_itself_is_damage),

@@ -439,6 +439,33 @@ static void many_threads_may_poll_while_the_pacer_turns(void **state)
 
 #define ROW(test) cmocka_unit_test_setup_teardown(test, room_open, room_close)
 
+static void an_admitted_place_is_bound_to_one_token_and_ends_with_it(void **state)
+{
+    (void)state;
+    struct place_view first, second, seen;
+    assert_int_equal(take("ann", &first), LINE_ADMITTED);
+    assert_int_equal(take("bob", &second), LINE_WAITING);
+    assert_int_equal(first.nonce, 0);
+    const struct place_ask ann = ask_of("ann"), bob = ask_of("bob");
+    assert_false(place_bind(lines, slice_of(second.id), &bob, 5)); /* it waits */
+    assert_false(place_bind(lines, slice_of(first.id), &bob, 5));  /* it is not bob's */
+    assert_true(place_bind(lines, slice_of(first.id), &ann, 5));
+    assert_true(place_bind(lines, slice_of(first.id), &ann, 5));
+    assert_false(place_bind(lines, slice_of(first.id), &ann, 6));
+    assert_true(look("ann", first.id, &seen));
+    assert_int_equal(seen.nonce, 5);
+
+    place_spent(lines, SALE, slice_of("ann"), 6);
+    place_spent(lines, SALE, slice_of("bob"), 5);
+    place_spent(lines, SALE + 1, slice_of("ann"), 5);
+    assert_true(look("ann", first.id, &seen));
+    place_spent(lines, SALE, slice_of("ann"), 5);
+    assert_false(look("ann", first.id, &seen));
+    assert_false(place_bind(lines, slice_of(first.id), &ann, 5));
+    assert_int_equal(take("ann", &seen), LINE_WAITING);
+    assert_int_equal(seen.ahead, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +482,7 @@ int main(void)
         ROW(sold_out_and_closed_are_told),
         ROW(places_are_bounded),
         ROW(parked_requests_and_places_share_order_and_rate),
+        ROW(an_admitted_place_is_bound_to_one_token_and_ends_with_it),
         ROW(many_threads_may_poll_while_the_pacer_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
