@@ -192,9 +192,10 @@ static void grab_go(struct request *request, bool turned_away)
     gate_grab(request->reactor->lane, &grab, &request->ticket);
 }
 
-/* By the line, without the gate. */
+/* By the line, without the gate: that says nothing of what is behind the breaker. */
 static void grab_refuse(struct request *request, enum verdict verdict, const char *detail)
 {
+    guard_leave(request_rooms(request)->guard, &request->visit, 0, mono_ns());
     if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, VERDICT_BUSY);
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
     guard_refused(request_rooms(request)->guard, GUARD_LINE, &request->visit);
@@ -222,6 +223,7 @@ static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
     }
     switch (outcome) {
     case LINE_ADMITTED:
+        if (!request->visit.inside) guard_return(request_rooms(request)->guard, &request->visit);
         grab_go(request, false);
         return;
     case LINE_CLOSED:
@@ -276,7 +278,12 @@ static void grab_park(struct request *request)
     };
     enum line_outcome outcome = line_enter(rooms->lines, &request->waiter, &ask, &terms, mono_ns());
     request->parked = outcome == LINE_WAITING;
-    if (!request->parked) grab_called(&request->waiter, outcome);
+    if (!request->parked) {
+        grab_called(&request->waiter, outcome);
+        return;
+    }
+    /* Waiting says nothing of what is behind the breaker: a probe that waits would keep it half open for everybody. */
+    guard_leave(rooms->guard, &request->visit, 0, mono_ns());
 }
 
 /* Whoever would be refused anyway, or has won with this key before, is told at once; only who would win stands in line. */

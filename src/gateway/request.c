@@ -67,6 +67,7 @@ static enum problem request_arrives(struct request *request, enum rate_class cla
     visit->class = class;
     visit->blocks = request->reactor->blocks;
     visit->recall = &request->reactor->recall;
+    visit->heartbeat = request->route != NULL && request->route->who & WHO_IN_LINE;
     bool identifies = request->route != NULL && !(request->route->who & WHO_ANYONE);
     visit->login = identifies ? request->http.authorization : (struct slice){ "", 0 };
     visit->method = method_word(request->http.method);

@@ -24,7 +24,7 @@ static const struct route routes[] = {
     { HTTP_POST_, "/v1/sales/{sale}/resume", WHO_SELLER | WHO_ADMIN, RATE_WRITE, resume_post },
     { HTTP_POST_, "/v1/sales/{sale}/close", WHO_SELLER | WHO_ADMIN, RATE_WRITE, close_post },
     { HTTP_POST_, "/v1/sales/{sale}/line", WHO_CUSTOMER, RATE_WRITE, line_post },
-    { HTTP_GET_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_GRAB, place_get },
+    { HTTP_GET_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER | WHO_IN_LINE, RATE_GRAB, place_get },
     { HTTP_DELETE_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_WRITE, place_delete },
     { HTTP_POST_, "/v1/events", WHO_SELLER | WHO_ADMIN, RATE_WRITE, events_post },
     { HTTP_GET_, "/v1/events", WHO_ANYONE, RATE_QUERY, events_get },

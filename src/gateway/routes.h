@@ -20,6 +20,7 @@ enum {
     WHO_ADMITTED = 1 << 4,
     WHO_BLOCKED = 1 << 5, /* the guard does not look at all: also whoever is on the block list */
     WHO_SIGNED = 1 << 6,
+    WHO_IN_LINE = 1 << 7, /* a heartbeat: no breaker stands before it, for whoever is not heard of loses their place */
     WHO_USER = WHO_CUSTOMER | WHO_SELLER | WHO_ADMIN,
 };
 

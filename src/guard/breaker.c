@@ -150,14 +150,19 @@ static uint32_t retry_after(const struct breaker *breaker, uint64_t word, uint64
     return (uint32_t)((breaker->numbers.open_ms - passed + 999) / 1000);
 }
 
-bool breaker_enter(struct breaker *breaker, uint64_t now_ms, struct breaker_pass *pass, uint32_t *retry_after_s)
+bool breaker_try(struct breaker *breaker, uint64_t now_ms, struct breaker_pass *pass)
 {
     uint64_t word = atomic_load_explicit(&breaker->word, memory_order_acquire);
     if ((word & 3) == BREAKER_CLOSED) {
         *pass = (struct breaker_pass){ .since_ms = word >> SINCE_SHIFT };
         return true;
     }
-    if (enter_probing(breaker, word, now_ms, pass)) return true;
+    return enter_probing(breaker, word, now_ms, pass);
+}
+
+bool breaker_enter(struct breaker *breaker, uint64_t now_ms, struct breaker_pass *pass, uint32_t *retry_after_s)
+{
+    if (breaker_try(breaker, now_ms, pass)) return true;
     atomic_fetch_add_explicit(&breaker->refused_total, 1, memory_order_relaxed);
     *retry_after_s = retry_after(breaker, atomic_load_explicit(&breaker->word, memory_order_relaxed), now_ms);
     return false;

@@ -61,6 +61,8 @@ struct breaker_pass {
 /* True: go on, and call breaker_leave() once with the pass when the answer is known. False: BUSY; *retry_after_s is at
  * least 1. */
 bool breaker_enter(struct breaker *breaker, uint64_t now_ms, struct breaker_pass *pass, uint32_t *retry_after_s);
+/* The same for one who goes on in either case: false is no refusal and is not counted as one. */
+bool breaker_try(struct breaker *breaker, uint64_t now_ms, struct breaker_pass *pass);
 
 enum breaker_outcome {
     BREAKER_GOOD,   /* an answer, also a refusal that is true: SOLD_OUT, 4xx */

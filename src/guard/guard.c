@@ -65,6 +65,7 @@ _Static_assert((int)SHED_GRAB == (int)RATE_GRAB && (int)SHED_QUERY == (int)RATE_
 
 static bool breaker_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
+    if (visit->heartbeat) return true;
     return breaker_enter(&guard->breakers[visit->class], visit->entered_ns / 1000000, &visit->pass, retry_s);
 }
 
@@ -180,7 +181,7 @@ enum problem guard_recall(struct guard *guard, struct guard_visit *visit, uint32
 enum problem guard_enter(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
     enum problem problem = part_ask(guard, PART_ENTER, visit, retry_s);
-    visit->inside = problem == PROBLEM_NONE && visit->class != RATE_CLASSES;
+    visit->inside = problem == PROBLEM_NONE && visit->class != RATE_CLASSES && !visit->heartbeat;
     return problem;
 }
 
@@ -193,6 +194,11 @@ void guard_leave(struct guard *guard, struct guard_visit *visit, int status, uin
     enum breaker_outcome outcome = status == 0 ? BREAKER_UNKNOWN : status == 500 ? BREAKER_FAILED : BREAKER_GOOD;
     uint32_t took_ms = (uint32_t)((now_ns - visit->entered_ns) / 1000000);
     breaker_leave(&guard->breakers[visit->class], &visit->pass, outcome, took_ms, now_ns / 1000000);
+}
+
+void guard_return(struct guard *guard, struct guard_visit *visit)
+{
+    visit->inside = breaker_try(&guard->breakers[visit->class], visit->entered_ns / 1000000, &visit->pass);
 }
 
 void guard_change_limits(struct guard *guard, const struct limit_terms *terms, uint32_t given, struct limit_terms *now)

@@ -73,7 +73,8 @@ struct guard_visit {
     struct slice user;         /* empty: nobody is logged in, or it is not known yet */
     const char *method, *path; /* for the log: of the route, not of the request */
     uint64_t entered_ns;
-    bool inside; /* guard_leave() is owed */
+    bool heartbeat; /* of one who waits in line: passes an open breaker, and is not judged */
+    bool inside;    /* guard_leave() is owed */
     struct breaker_pass pass;
     struct recall *recall;   /* of this thread */
     struct slice login;      /* as it was given; empty: none, or the route takes no notice of it */
@@ -94,6 +95,10 @@ enum problem guard_recall(struct guard *guard, struct guard_visit *visit, uint32
 enum problem guard_enter(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s);
 /* status: of the answer; 0 when nobody was there to read it. */
 void guard_leave(struct guard *guard, struct guard_visit *visit, int status, uint64_t now_ns);
+
+/* One who left to wait on purpose (guard_leave() with status 0) goes on; entered_ns is now. Whoever has waited is not
+ * refused any more: where the breaker lets it in it is judged from now on, else not at all. */
+void guard_return(struct guard *guard, struct guard_visit *visit);
 
 /* Whether the visitor has come to be on the block list meanwhile; that is counted. */
 bool guard_is_blocked(struct guard *guard, const struct guard_visit *visit);

@@ -229,6 +229,63 @@ static void changes_at_once_lose_nothing_of_each_other(void **state)
     stage_close(&stage);
 }
 
+static enum problem visit_enter(struct stage *stage, struct guard_visit *visit, uint64_t now_ns)
+{
+    uint32_t retry_s;
+    *visit = (struct guard_visit){ .class = RATE_GRAB,
+                                   .blocks = stage->reader,
+                                   .method = "POST",
+                                   .path = "/",
+                                   .heartbeat = visit->heartbeat,
+                                   .entered_ns = now_ns };
+    assert_int_equal(guard_arrive(stage->guard, visit, &retry_s), PROBLEM_NONE);
+    return guard_enter(stage->guard, visit, &retry_s);
+}
+
+/* All probes of a breaker go to wait in a line. Others must be able to close it meanwhile. */
+static void who_waits_on_purpose_keeps_no_breaker_half_open(void **state)
+{
+    (void)state;
+    struct stage stage;
+    stage_open(&stage, "", "");
+    const struct breaker_numbers numbers = BREAKER_NUMBERS_DEFAULT;
+    struct guard_visit visit = { 0 }, parked = { 0 };
+    uint64_t now_ns = 1000 * SECOND;
+    for (uint32_t i = 0; i < numbers.answers_min; i++) {
+        assert_int_equal(visit_enter(&stage, &visit, now_ns), PROBLEM_NONE);
+        guard_leave(stage.guard, &visit, 500, now_ns);
+    }
+    assert_int_equal(visit_enter(&stage, &visit, now_ns), PROBLEM_BUSY);
+    visit.heartbeat = true;
+    assert_int_equal(visit_enter(&stage, &visit, now_ns), PROBLEM_NONE);
+    guard_leave(stage.guard, &visit, 500, now_ns); /* is not judged */
+    visit.heartbeat = false;
+
+    now_ns += numbers.open_ms * UINT64_C(1000000);
+    for (uint32_t i = 0; i < 3 * numbers.probes; i++) {
+        assert_int_equal(visit_enter(&stage, &parked, now_ns), PROBLEM_NONE);
+        guard_leave(stage.guard, &parked, 0, now_ns);
+    }
+    for (uint32_t i = 0; i < numbers.probes; i++) {
+        assert_int_equal(visit_enter(&stage, &visit, now_ns), PROBLEM_NONE);
+        guard_leave(stage.guard, &visit, 201, now_ns);
+    }
+    assert_int_equal(breaker_state(&stage.guard->breakers[RATE_GRAB]), BREAKER_CLOSED);
+
+    /* Called from the line it is judged again, though not refused while the breaker is open. */
+    for (uint32_t i = 0; i < numbers.answers_min; i++) {
+        parked.inside = false;
+        parked.entered_ns = now_ns;
+        guard_return(stage.guard, &parked);
+        assert_true(parked.inside);
+        guard_leave(stage.guard, &parked, 500, now_ns);
+    }
+    assert_int_equal(breaker_state(&stage.guard->breakers[RATE_GRAB]), BREAKER_OPEN);
+    guard_return(stage.guard, &parked);
+    assert_false(parked.inside);
+    stage_close(&stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +293,7 @@ int main(void)
         cmocka_unit_test(every_limit_can_refuse),
         cmocka_unit_test(every_check_has_a_name_of_its_own),
         cmocka_unit_test(changes_at_once_lose_nothing_of_each_other),
+        cmocka_unit_test(who_waits_on_purpose_keeps_no_breaker_half_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
