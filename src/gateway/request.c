@@ -208,7 +208,9 @@ void request_begin(struct connection *connection, const struct http_request *htt
         return;
     }
     request->http = *http;
-    request->visit.client = proxies_client(&request_rooms(request)->guard->proxies, &connection->peer, http->forwarded_for);
+    char forwarded[HTTP_HEAD_BYTES_MAX];
+    request->visit.client = proxies_client(&request_rooms(request)->guard->proxies, &connection->peer,
+                                           http_forwarded_for(http, forwarded));
     connection->request = request;
     request_dispatch(request);
 }

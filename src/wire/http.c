@@ -22,6 +22,7 @@ static void request_fill(const struct http_parser *parser, const char *data, str
         .idempotency_key = slice_at(data, parser->fields[HTTP_IDEMPOTENCY_KEY]),
         .if_none_match = slice_at(data, parser->fields[HTTP_IF_NONE_MATCH]),
         .forwarded_for = slice_at(data, parser->fields[HTTP_FORWARDED_FOR]),
+        .forwarded_in_parts = parser->forwarded_in_parts,
         .webhook_id = slice_at(data, parser->fields[HTTP_WEBHOOK_ID]),
         .webhook_timestamp = slice_at(data, parser->fields[HTTP_WEBHOOK_TIMESTAMP]),
         .webhook_signature = slice_at(data, parser->fields[HTTP_WEBHOOK_SIGNATURE]),

@@ -30,7 +30,8 @@ struct http_request {
     struct slice query; /* after '?', may be empty */
     struct slice authorization, content_type, idempotency_key, if_none_match;
     bool has_idempotency_key;
-    struct slice forwarded_for; /* X-Forwarded-For, the last where there are several: the one the nearest proxy wrote */
+    struct slice forwarded_for; /* X-Forwarded-For; where it came in parts, from the first of them to the end of the last */
+    bool forwarded_in_parts;    /* then http_forwarded_for() reads it */
     struct slice webhook_id, webhook_timestamp, webhook_signature; /* of a signed message: wire/signature.h */
     struct slice body;                                             /* decoded; chunked bodies are decoded in place */
     bool keep_alive;
@@ -45,7 +46,7 @@ enum http_progress {
     HTTP_BAD,            /* problem of the parser says why; answer and close */
 };
 
-/* The headers this server reads, each at most once in a request. */
+/* The headers this server reads, each at most once in a request unless it is a list. */
 enum http_field {
     HTTP_HOST,
     HTTP_AUTHORIZATION,
@@ -88,6 +89,7 @@ struct http_parser {
     uint64_t content_length;
     uint32_t header_count;
     uint32_t fields_seen; /* bits by enum http_field */
+    bool forwarded_in_parts;
     enum http_method method;
     bool chunked, continued, http10;
     bool connection_close, connection_keep_alive;
@@ -98,6 +100,10 @@ struct http_parser {
 
 /* data[0..len): all of the message so far, from its first byte. */
 enum http_progress http_parse(struct http_parser *parser, char *data, size_t len, struct http_request *out);
+
+/* All X-Forwarded-For of a request in their order, joined with commas: as it stands in the message where there is one, else
+ * in out. Each proxy may add to the header or write one of its own, and both mean the same. */
+struct slice http_forwarded_for(const struct http_request *request, char out[HTTP_HEAD_BYTES_MAX]);
 
 /* Writes status line and headers up to and with the blank line. extra: whole header lines with CRLF, may be empty. Length,
  * or 0 if it does not fit. The status is one of those in the table of http_answer.c. */

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <assert.h>
 #include <llhttp.h>
 
 /* Everything a token may have (RFC 9110, 5.6.2). */
@@ -141,6 +142,12 @@ static enum http_field field_of(const char *name, size_t len)
     }
 }
 
+static void white_trim(const char **from, const char **to)
+{
+    while (*from < *to && (**from == ' ' || **from == '\t')) ++*from;
+    while (*to > *from && ((*to)[-1] == ' ' || (*to)[-1] == '\t')) --*to;
+}
+
 /* Connection is a list, may be sent in parts, and close outweighs keep-alive. */
 static void read_connection(struct http_parser *parser, const char *p, const char *end)
 {
@@ -148,8 +155,7 @@ static void read_connection(struct http_parser *parser, const char *p, const cha
         const char *comma = memchr(p, ',', (size_t)(end - p));
         const char *next = comma != NULL ? comma + 1 : end;
         const char *to = comma != NULL ? comma : end;
-        while (p < to && (*p == ' ' || *p == '\t')) p++;
-        while (to > p && (to[-1] == ' ' || to[-1] == '\t')) to--;
+        white_trim(&p, &to);
         struct slice word = { p, (size_t)(to - p) };
         if (slice_is_word(word, "close")) parser->connection_close = true;
         if (slice_is_word(word, "keep-alive")) parser->connection_keep_alive = true;
@@ -166,8 +172,7 @@ static enum problem read_header(struct http_parser *parser, const char *data, co
     if (++parser->header_count > HTTP_HEADERS_MAX) return PROBLEM_HEAD_TOO_LARGE;
 
     const char *value = colon + 1;
-    while (value < end && (*value == ' ' || *value == '\t')) value++;
-    while (end > value && (end[-1] == ' ' || end[-1] == '\t')) end--;
+    white_trim(&value, &end);
 
     size_t name_len = (size_t)(colon - line);
     if (name_len == 10 && same_word(line, "connection", 10)) {
@@ -176,7 +181,12 @@ static enum problem read_header(struct http_parser *parser, const char *data, co
     }
     enum http_field field = field_of(line, name_len);
     if (field == HTTP_FIELDS) return PROBLEM_NONE;
-    if (field_seen(parser, field) && field != HTTP_FORWARDED_FOR) {
+    if (field_seen(parser, field) && field == HTTP_FORWARDED_FOR) {
+        parser->fields[field].len = (uint32_t)(end - data) - parser->fields[field].at;
+        parser->forwarded_in_parts = true;
+        return PROBLEM_NONE;
+    }
+    if (field_seen(parser, field)) {
         /* A list may come in parts; one part of it is enough to save a transfer or not. Anything else twice means two
          * readers could choose differently. */
         return field == HTTP_IF_NONE_MATCH ? PROBLEM_NONE : PROBLEM_BAD_REQUEST;
@@ -184,6 +194,32 @@ static enum problem read_header(struct http_parser *parser, const char *data, co
     parser->fields_seen |= 1u << field;
     parser->fields[field] = span(data, value, end);
     return PROBLEM_NONE;
+}
+
+/* The first line begins with its value, the last ends with it; each in between is a whole line that the scan has found good.
+ */
+struct slice http_forwarded_for(const struct http_request *request, char out[HTTP_HEAD_BYTES_MAX])
+{
+    if (!request->forwarded_in_parts) return request->forwarded_for;
+    const char *line = request->forwarded_for.data, *end = line + request->forwarded_for.len;
+    size_t len = 0;
+    for (const char *next; line < end; line = next) {
+        const char *to = memchr(line, '\r', (size_t)(end - line));
+        next = to != NULL ? to + 2 : end;
+        if (to == NULL) to = end;
+        const char *value = line;
+        if (line != request->forwarded_for.data) {
+            const char *colon = memchr(line, ':', (size_t)(to - line));
+            if (colon == NULL || field_of(line, (size_t)(colon - line)) != HTTP_FORWARDED_FOR) continue;
+            value = colon + 1;
+            out[len++] = ',';
+        }
+        white_trim(&value, &to);
+        assert(len + (size_t)(to - value) < HTTP_HEAD_BYTES_MAX); /* it is shorter than what it was read from */
+        memcpy(out + len, value, (size_t)(to - value));
+        len += (size_t)(to - value);
+    }
+    return (struct slice){ out, len };
 }
 
 static bool host_good(struct slice host)

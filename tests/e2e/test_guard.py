@@ -273,6 +273,25 @@ def test_x_forwarded_for_counts_only_from_a_proxy(own_server):
             assert 429 in spoofed
 
 
+def test_x_forwarded_for_in_several_lines_is_one_list(own_server):
+    """P8: a proxy may add a line of its own; who is blocked must not get past by what the next one wrote."""
+    server = own_server("--proxies", "127.0.0.1,10.0.0.1")
+    shop = Shop(server)
+    assert shop.client.post("/v1/blocks", {"entry": "ip 9.9.9.9"}, shop.admin_token).status == 201
+
+    def ask(*lines):
+        with server.raw() as sock:
+            head = "".join(f"X-Forwarded-For: {line}\r\nAccept: */*\r\n" for line in lines)
+            sock.sendall(f"GET /v1/sales HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n".encode())
+            return int(sock.makefile("rb").readline().split()[1])
+
+    assert ask("9.9.9.9, 10.0.0.1") == 403 and ask("8.8.8.8, 10.0.0.1") == 200
+    assert ask("9.9.9.9", "10.0.0.1") == 403 and ask("8.8.8.8", "10.0.0.1") == 200
+    assert ask("10.0.0.1", "10.0.0.1", "9.9.9.9", "10.0.0.1", "10.0.0.1") == 403
+    assert ask("9.9.9.9", "8.8.8.8", "10.0.0.1") == 200, "what stands left of the client is its own writing"
+    assert ask("8.8.8.8", "9.9.9.9") == 403
+
+
 def test_ten_tries_a_minute_and_no_more(server):
     """P8: guessing is slow, and an unknown account behaves as a known one."""
     shop = Shop(server)

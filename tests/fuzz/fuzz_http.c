@@ -35,6 +35,11 @@ static void outcome_check(const struct outcome *outcome)
     slice_check(request->idempotency_key, outcome->data, outcome->used, true);
     slice_check(request->if_none_match, outcome->data, outcome->used, true);
     slice_check(request->body, outcome->data, outcome->used, false);
+    slice_check(request->forwarded_for, outcome->data, outcome->used, !request->forwarded_in_parts);
+    char joined[HTTP_HEAD_BYTES_MAX];
+    struct slice forwarded = http_forwarded_for(request, joined);
+    MUST(forwarded.len <= request->forwarded_for.len);
+    for (size_t i = 0; i < forwarded.len; i++) MUST(forwarded.data[i] != '\r' && forwarded.data[i] != '\n');
     MUST(request->path.len > 0 && request->path.data[0] == '/');
     MUST(request->body.len <= HTTP_BODY_BYTES_MAX && outcome->used <= HTTP_MESSAGE_BYTES_MAX);
 
@@ -86,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(x->has_idempotency_key == y->has_idempotency_key);
         MUST(slice_equal(x->path, y->path) && slice_equal(x->query, y->query) && slice_equal(x->body, y->body));
         MUST(slice_equal(x->authorization, y->authorization) && slice_equal(x->content_type, y->content_type));
+        MUST(x->forwarded_in_parts == y->forwarded_in_parts && slice_equal(x->forwarded_for, y->forwarded_for));
         MUST(slice_equal(x->idempotency_key, y->idempotency_key) && slice_equal(x->if_none_match, y->if_none_match));
     }
     free(whole.data);

@@ -26,6 +26,7 @@ static void describe(const struct http_request *request, const char *data, struc
                                     request->content_type,
                                     request->idempotency_key,
                                     request->if_none_match,
+                                    request->forwarded_for,
                                     request->webhook_id,
                                     request->webhook_timestamp,
                                     request->webhook_signature,
@@ -43,6 +44,12 @@ static void describe(const struct http_request *request, const char *data, struc
                            request->if_none_match.data, request->body.len, shown, request->body.data,
                            crc32c(0, request->body.data, request->body.len));
     assert_true(written > 0);
+    char joined[HTTP_HEAD_BYTES_MAX];
+    struct slice forwarded = http_forwarded_for(request, joined);
+    if (forwarded.len == 0 && !request->forwarded_in_parts) return;
+    written += snprintf(out->text + written, sizeof(out->text) - (size_t)written, " for=[%.*s]", (int)forwarded.len,
+                        forwarded.data);
+    assert_true(written > 0 && (size_t)written < sizeof(out->text));
 }
 
 /* What the caller holds between two reads: decoded bytes must survive the move to another address. */

@@ -8,7 +8,8 @@ struct feed_result {
     enum http_progress progress;
     enum problem problem; /* PROBLEM_NONE unless bad */
     size_t used;          /* 0 unless complete */
-    char text[1024]; /* the request: "POST /path?query keep 1.1 auth=[..] type=[..] key=[..] match=[..] body=N:[..] crc" */
+    char text[1024]; /* the request: "POST /path?query keep 1.1 auth=[..] type=[..] key=[..] match=[..] body=N:[..] crc", and
+                        " for=[..]" if X-Forwarded-For came */
 };
 
 /* Each call to the parser sees a fresh copy of exactly as many bytes as have come, at another address. cuts are where the

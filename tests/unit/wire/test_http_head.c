@@ -364,11 +364,61 @@ static void the_headers_of_a_signed_message_are_read_in_any_case(void **state)
     }
 }
 
+/* RFC 9110, 5.3: a list in parts is the list joined. Whoever looks at one part only believes what a client wrote. */
+static void x_forwarded_for_in_parts_is_joined_in_its_order(void **state)
+{
+    (void)state;
+#define FOR "X-Forwarded-For: "
+    static const struct {
+        const char *headers, *want;
+    } rows[] = {
+        { FOR "1.1.1.1\r\n", "1.1.1.1" },
+        { FOR "1.1.1.1, 2.2.2.2\r\n", "1.1.1.1, 2.2.2.2" },
+        { FOR "1.1.1.1\r\n" FOR "2.2.2.2\r\n", "1.1.1.1,2.2.2.2" },
+        { FOR "1.1.1.1 \t\r\nAccept: x\r\nx-FORWARDED-for:\t2.2.2.2, 3.3.3.3\r\n" FOR "4.4.4.4 \r\nVia: y\r\n",
+          "1.1.1.1,2.2.2.2, 3.3.3.3,4.4.4.4" },
+        { FOR "\r\n" FOR "2.2.2.2\r\n", ",2.2.2.2" },
+        { FOR "1.1.1.1\r\n" FOR "\r\n", "1.1.1.1," },
+        { FOR "\r\nA: b\r\n" FOR "\r\n", "," },
+        { FOR "1.1.1.1\r\nX-Forwarded-Foo: 2.2.2.2\r\nAccept: X-Forwarded-For: 3.3.3.3\r\n" FOR "4.4.4.4\r\n",
+          "1.1.1.1,4.4.4.4" },
+    };
+#undef FOR
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char message[512], want[256];
+        int len = snprintf(message, sizeof(message), "GET / HTTP/1.1\r\n" H "%s\r\n", rows[i].headers);
+        snprintf(want, sizeof(want), " for=[%s]", rows[i].want);
+        struct feed_result result;
+        feed_every_way(message, (size_t)len, &result);
+        assert_int_equal(result.progress, HTTP_COMPLETE);
+        const char *found = strstr(result.text, " for=[");
+        assert_string_equal(found != NULL ? found : "", want);
+    }
+}
+
+static void as_many_parts_of_x_forwarded_for_as_a_head_holds_are_joined(void **state)
+{
+    (void)state;
+    char message[HTTP_HEAD_BYTES_MAX], joined[HTTP_HEAD_BYTES_MAX];
+    int len = snprintf(message, sizeof(message), "GET / HTTP/1.1\r\n" H);
+    for (int i = 0; i < 63; i++)
+        len += snprintf(message + len, sizeof(message) - (size_t)len, "X-Forwarded-For:%0100d\r\n", i);
+    len += snprintf(message + len, sizeof(message) - (size_t)len, "\r\n");
+    struct http_parser parser = { 0 };
+    struct http_request request;
+    assert_int_equal(http_parse(&parser, message, (size_t)len, &request), HTTP_COMPLETE);
+    struct slice forwarded = http_forwarded_for(&request, joined);
+    assert_int_equal(forwarded.len, 63 * 101 - 1);
+    assert_memory_equal(forwarded.data + forwarded.len - 3, "062", 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(smuggling_shapes_and_other_nonsense_are_bad_requests_at_every_split),
         cmocka_unit_test(the_headers_of_a_signed_message_are_read_in_any_case),
+        cmocka_unit_test(x_forwarded_for_in_parts_is_joined_in_its_order),
+        cmocka_unit_test(as_many_parts_of_x_forwarded_for_as_a_head_holds_are_joined),
         cmocka_unit_test(our_own_pass_refuses_without_waiting_for_the_rest),
         cmocka_unit_test(a_control_character_anywhere_is_refused),
         cmocka_unit_test(a_head_may_have_8192_bytes_and_no_more),
