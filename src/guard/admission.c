@@ -55,7 +55,8 @@ static bool may_take(const struct board_notice *notice, const struct grab *grab,
 {
     if (notice->closed || notice->paused || notice->available == 0) return false;
     if (now_ms < notice->opens_ms || (notice->closes_ms != 0 && now_ms >= notice->closes_ms)) return false;
-    return notice->admission != ADMISSION_TOKEN || grab->token_nonce != 0;
+    bool needs_token = notice->admission == ADMISSION_TOKEN || (notice->admission == ADMISSION_LINE && grab->token_brought);
+    return !needs_token || grab->token_nonce != 0;
 }
 
 bool admission_enter(struct admission_counts *counts, const struct board_notice *notice, const struct grab *grab)

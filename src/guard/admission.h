@@ -17,9 +17,10 @@ struct admission_counts;
 enum fault admission_open(struct admission_counts **out) MUST_USE;
 void admission_close(struct admission_counts *counts);
 
-/* Whether this grab may take something. It counts from then on. Where the sale is not running, or has nothing left, nothing
- * is counted: the gate will only refuse it. notice is the sale's, read for this grab. False: the grab is to be turned away
- * (struct grab), so that the gate tells it what is true and gives it nothing. */
+/* Whether this grab may take something. It counts from then on. Where the sale is not running, or has nothing left, or the
+ * grab brings a purchase token that is no good, nothing is counted: the gate will only refuse it. notice is the sale's, read
+ * for this grab. False: the grab is to be turned away (struct grab), so that the gate tells it what is true and gives it
+ * nothing. */
 bool admission_enter(struct admission_counts *counts, const struct board_notice *notice, const struct grab *grab);
 /* The gate's answer to one that has entered. A repeat of a win, and a refusal that comes before the guard's in the order of
  * problems, do not count after all. */

@@ -55,20 +55,28 @@ static void a_sale_that_does_not_run_counts_nobody(void **state)
 {
     (void)state;
     struct admission_counts *counts = counts_open();
-    struct board_notice notices[6];
-    struct grab grabs[6];
-    for (int i = 0; i < 6; i++) notices[i] = running, grabs[i] = grab;
+    struct board_notice notices[7];
+    struct grab grabs[7];
+    for (int i = 0; i < 7; i++) notices[i] = running, grabs[i] = grab;
     notices[0].closed = true;
     notices[1].paused = true;
     notices[2].available = 0;
     grabs[3].now_ms = 99;
     grabs[4].now_ms = 200;
     notices[5].admission = ADMISSION_TOKEN;
-    for (int i = 0; i < 6; i++) {
+    notices[6].admission = ADMISSION_LINE;
+    grabs[6].token_brought = true; /* and is no good */
+    for (int i = 0; i < 7; i++) {
         for (int round = 0; round < 9; round++) assert_false(admission_enter(counts, &notices[i], &grabs[i]));
         assert_int_equal(entered(counts, &running), 0);
     }
     grabs[5].token_nonce = 9;
+    assert_true(admission_enter(counts, &notices[5], &grabs[5]));
+    grabs[6].token_nonce = 9;
+    assert_true(admission_enter(counts, &notices[6], &grabs[6]));
+    notices[5].admission = ADMISSION_LOGIN; /* takes no notice of what is brought */
+    grabs[5] = grab;
+    grabs[5].token_brought = true;
     assert_true(admission_enter(counts, &notices[5], &grabs[5]));
     admission_close(counts);
 }
