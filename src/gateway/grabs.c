@@ -210,6 +210,17 @@ static void grab_blocked(struct request *request)
     reply_problem(request, PROBLEM_BLOCKED, NULL);
 }
 
+/* One that stood beside the same grab, and not on an admission of its own, is on its own after all: the first has left. */
+static void grab_admit(struct request *request)
+{
+    struct rooms *rooms = request_rooms(request);
+    struct board_notice notice;
+    const struct grab grab = { .sale_id = request->id, .now_ms = gate_now_ms(rooms->gate) };
+    request->entered = gate_sale_notice(rooms->gate, request->id, &notice) &&
+                       admission_enter(rooms->admissions, &notice, &grab);
+    request->turned_away = !request->entered;
+}
+
 /* The line has spoken. What became of the sale, or of the same grab asked before, the gate knows. */
 static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
 {
@@ -224,7 +235,8 @@ static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
     switch (outcome) {
     case LINE_ADMITTED:
         if (!request->visit.inside) guard_return(request_rooms(request)->guard, &request->visit);
-        grab_go(request, false);
+        if (request->turned_away) grab_admit(request);
+        grab_go(request, request->turned_away);
         return;
     case LINE_CLOSED:
     case LINE_SERVED:
@@ -332,7 +344,10 @@ void grab_post(struct request *request)
     request->key[key.len] = '\0';
     request->lined = notice.admission == ADMISSION_LINE;
     request->let_in = false;
-    bool waits = request->lined && !grab.token_brought && !grab.turned_away;
+    const struct line_ask ask = { .sale_id = request->id, .buyer = grab.buyer, .key = key, .units = grab.units };
+    bool waits = request->lined && !grab.token_brought;
+    /* Past admit_max only the same grab asked again waits: it was admitted the first time. */
+    if (waits && grab.turned_away) waits = line_knows(request_rooms(request)->lines, &ask);
     if (waits) grab.turned_away = true; /* for the probe: what is no win is told at once */
     request->ticket.done = waits ? grab_probed : grab_done;
     gate_grab(request->reactor->lane, &grab, &request->ticket);

@@ -110,6 +110,8 @@ void line_mailbox_deliver(struct line_mailbox *mailbox, uint64_t now_ns);
  * need not be. */
 enum line_outcome line_enter(struct lines *lines, struct line_waiter *waiter, const struct line_ask *ask,
                              const struct line_terms *terms, uint64_t now_ns);
+/* Whether the same grab, by its key, waits or was let through and has no answer yet: line_enter() then takes no slot. */
+bool line_knows(struct lines *lines, const struct line_ask *ask);
 /* Also fine when go() has been called already. */
 void line_leave(struct lines *lines, struct line_waiter *waiter);
 /* Whoever was told LINE_ADMITTED says so when the grab has its answer, on the thread of his mailbox: those who wait with the

@@ -146,6 +146,16 @@ enum line_outcome line_enter(struct lines *lines, struct line_waiter *waiter, co
     return outcome;
 }
 
+bool line_knows(struct lines *lines, const struct line_ask *ask)
+{
+    const struct tags tags = tags_of(lines, ask);
+    if (!tags.keyed) return false;
+    lines_lock(lines);
+    bool known = party_first(&lines->grabs, &tags.grab) != NULL;
+    lines_unlock(lines);
+    return known;
+}
+
 /* One who waits leaves. The same grab beside it, if there is one, stands where it stood. */
 static void waiting_leave(struct lines *lines, struct line_waiter *waiter)
 {

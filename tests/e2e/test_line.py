@@ -256,6 +256,40 @@ def test_the_same_key_waits_no_longer_than_the_first(server):
     assert shop.show(sale)["sold"] == 1
 
 
+def test_past_admit_max_the_same_key_in_line_is_still_the_same_grab(server):
+    """P7: the first was admitted; a repeat is no other request, and is told BUSY only where it could take something of its own."""
+    shop = Shop(server)
+    sale = shop.sale(stock=10, admission="line", admit_max=2, grabs_per_buyer_max=2, line=SLOW)["id"]
+    taken(shop, server, sale)
+    first = park(server, sale, shop.buyer("ann"), key="k")
+    eventually(lambda: parked(shop) == 1)
+    problem(hear(park(server, sale, shop.buyer("bob"), key="k")), 503, "BUSY")
+    problem(hear(park(server, sale, shop.buyer("ann"), key="other")), 503, "BUSY")
+    again = park(server, sale, shop.buyer("ann"), key="k")
+    answers = [hear(first), hear(again)]
+    assert [answer.status for answer in answers] == [201, 201]
+    assert answers[0].json()["order"] == answers[1].json()["order"]
+    assert shop.show(sale)["sold"] == 2
+
+
+def test_past_admit_max_the_same_key_takes_over_from_a_lost_connection(own_server):
+    """The place among those admitted comes back with the first, and is the repeat's if nobody else has taken it."""
+    server = own_server("--reactors", "1")
+    shop = Shop(server)
+    sale = shop.sale(stock=10, admission="line", admit_max=3, line={**SLOW, "rate_per_s": 1})["id"]
+    taken(shop, server, sale)
+    front = park(server, sale, shop.buyer("front"))
+    eventually(lambda: parked(shop) == 1)
+    first = park(server, sale, shop.buyer("ann"), key="k")
+    eventually(lambda: parked(shop) == 2)
+    again = park(server, sale, shop.buyer("ann"), key="k")
+    eventually(lambda: parked(shop) == 3 or shop.show(sale)["sold"] > 1)
+    first.close()
+    assert hear(again).status == 201 and hear(front).status == 201
+    problem(hear(park(server, sale, shop.buyer("bob"))), 503, "BUSY")
+    assert shop.show(sale)["sold"] == 3
+
+
 def test_the_same_key_with_another_body_is_another_grab(server):
     shop = Shop(server)
     sale = shop.sale(stock=100, units_per_grab_max=5, grabs_per_buyer_max=2, admission="line", line=LINE)["id"]
