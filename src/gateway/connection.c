@@ -59,7 +59,7 @@ static void on_closed(uv_handle_t *handle)
     connection_unlist(c);
     c->closed = true;
     c->reactor->connections--;
-    atomic_fetch_sub(&c->reactor->server->connections, 1);
+    atomic_fetch_sub(c->refused ? &c->reactor->server->refusals : &c->reactor->server->connections, 1);
     metrics_add(METRIC_CONNECTIONS_CLOSED, 1);
     if (c->counted) peers_leave(c->reactor->server->rooms.guard->peers, &c->peer);
     if (c->request == NULL) connection_free(c); /* else when it is answered */
@@ -391,11 +391,15 @@ static void connection_read(struct connection *c)
     }
 }
 
+/* Who is told so takes nothing of what is there for others: a crowd from one address must not fill the house by being
+ * refused. */
 static void connection_turn_away(struct connection *c)
 {
     metrics_add(METRIC_CONNECTIONS_REFUSED, 1);
     struct server *server = c->reactor->server;
-    if (c->tls != NULL || atomic_load(&server->connections) > server->options.connections_max + server->refusals_max) {
+    c->refused = true;
+    atomic_fetch_sub(&server->connections, 1);
+    if (atomic_fetch_add(&server->refusals, 1) >= server->refusals_max || c->tls != NULL) {
         connection_close(c);
         return;
     }

@@ -33,6 +33,7 @@ struct connection {
     bool closed;             /* the handle is gone; a request under way still points here */
     struct address peer;     /* at the other end of the socket */
     bool counted;            /* among the connections of its address */
+    bool refused;            /* hears why, and is among the refusals rather than the connections */
     struct request *request; /* under way, or NULL */
     struct watcher *watcher; /* the answer under way does not end (live.h) */
     struct tls *tls;

@@ -69,6 +69,7 @@ enum fault server_open(struct server **out, const struct server_options *options
     server->options = *options;
     server->rooms = *rooms;
     enum fault fault = connections_plan(server);
+    if (fault == FAULT_NONE) guard_hold(rooms->guard, server->options.connections_max);
     SSL_CTX *tls = NULL;
     if (fault == FAULT_NONE && options->tls_cert[0] != '\0')
         fault = tls_context_open(&tls, options->tls_cert, options->tls_key);

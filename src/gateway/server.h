@@ -62,9 +62,9 @@ struct server {
     SSL_CTX *tls_before;    /* of the last reload: a reactor may still be taking it up */
     char address[80];       /* HOST:PORT as bound */
     _Atomic bool draining;
-    _Atomic uint32_t connections;
+    _Atomic uint32_t connections, refusals;
     uint64_t mark_seq, mark_ms; /* of whoever weighs: a decision, and when it was the last one */
-    uint32_t refusals_max;      /* connections beyond connections_max that hear why */
+    uint32_t refusals_max;      /* connections that are turned away and hear why, beside connections_max, at once */
 };
 
 enum fault server_open(struct server **out, const struct server_options *options, const struct rooms *rooms) MUST_USE;

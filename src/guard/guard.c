@@ -201,6 +201,26 @@ void guard_return(struct guard *guard, struct guard_visit *visit)
     visit->inside = breaker_try(&guard->breakers[visit->class], visit->entered_ns / 1000000, &visit->pass);
 }
 
+/* What one address may have at once; 0: no limit. */
+static uint32_t connections_each(const struct guard *guard, const struct limit_terms *limits)
+{
+    uint32_t asked = (uint32_t)limits->connections_per_ip, half = (guard->connections_held + 1) / 2;
+    if (asked <= half || guard->connections_held == 0) return asked;
+    log_info("guard", "connections_per_ip %u is more than half of the %u connections that can be held: %u count", asked,
+             guard->connections_held, half);
+    return half;
+}
+
+void guard_hold(struct guard *guard, uint32_t connections_held)
+{
+    struct limit_terms limits;
+    pthread_mutex_lock(&guard->limits_lock);
+    guard->connections_held = connections_held;
+    allowance_read(guard->allowance, &limits);
+    peers_set_max(guard->peers, connections_each(guard, &limits));
+    pthread_mutex_unlock(&guard->limits_lock);
+}
+
 void guard_change_limits(struct guard *guard, const struct limit_terms *terms, uint32_t given, struct limit_terms *now)
 {
     pthread_mutex_lock(&guard->limits_lock);
@@ -209,7 +229,7 @@ void guard_change_limits(struct guard *guard, const struct limit_terms *terms, u
         if (given >> i & 1) limit_terms_set(now, &limit_rows[i], limit_terms_get(terms, &limit_rows[i]));
     }
     allowance_change(guard->allowance, now);
-    peers_set_max(guard->peers, (uint32_t)now->connections_per_ip);
+    peers_set_max(guard->peers, connections_each(guard, now));
     pthread_mutex_unlock(&guard->limits_lock);
 }
 _Static_assert(LIMIT_ROWS < 32, "a bit for each row");

@@ -54,6 +54,7 @@ struct guard {
     struct peers *peers;
     struct breaker breakers[RATE_CLASSES];
     struct shed shed;
+    uint32_t connections_held;             /* that the server can hold at once */
     pthread_mutex_t limits_lock;           /* of changes: each builds upon the one before */
     _Atomic uint64_t said_s[GUARD_CHECKS]; /* when each check last had a line in the log, and 1 */
 };
@@ -64,6 +65,10 @@ void guard_close(struct guard *guard);
  * limits at once. *now is what counts then. Any thread. */
 #define LIMITS_ALL ((UINT32_C(1) << LIMIT_ROWS) - 1)
 void guard_change_limits(struct guard *guard, const struct limit_terms *terms, uint32_t given, struct limit_terms *now);
+
+/* Once the server knows how many connections it can hold, which may be fewer than connections_max: no address has more than
+ * half of them, whatever connections_per_ip says, unless that is 0. */
+void guard_hold(struct guard *guard, uint32_t connections_held);
 
 /* A request on its way through. */
 struct guard_visit {

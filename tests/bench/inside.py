@@ -150,7 +150,8 @@ def idle(bench):
     """Memory and processor time of connections that have had one answer and say nothing more."""
     wanted = min(IDLE_CONNECTIONS, bench.files_max - 200)
     bench.say(f"{shown(wanted)} idle connections")
-    server = servers.Stampede(bench.binary, bench.folder("idle"), 1, ["--connections-max", str(wanted + 100)])
+    server = servers.Stampede(bench.binary, bench.folder("idle"), 1,
+                              ["--connections-max", str(wanted + 100), "--limits", "connections_per_ip=0"])
     held = []
     try:
         server.start()

@@ -66,7 +66,7 @@ def connections_now(shop):
 
 def test_running_out_of_descriptors_is_a_clean_refusal_and_no_spin(own_server):
     """P9: 300 connections on 128 descriptors. Those beyond get 503 or are closed, the processor rests, sales go on, and when the crowd leaves all is well."""
-    server = own_server(prefix=["prlimit", "--nofile=128:128"])
+    server = own_server("--limits", "connections_per_ip=0", prefix=["prlimit", "--nofile=128:128"])
     shop = Shop(server)
     sale = shop.sale(stock=1000)["id"]
     shop.win(sale, "first")
@@ -108,7 +108,7 @@ def test_running_out_of_descriptors_is_a_clean_refusal_and_no_spin(own_server):
 
 def test_connections_beyond_the_configured_limit_are_refused(own_server):
     """P9: with connections_max = 50 the 51st hears 503 or is closed; a place that becomes free is given."""
-    server = own_server("--connections-max", "50")
+    server = own_server("--connections-max", "50", "--limits", "connections_per_ip=0")
     with held(server, 50) as socks:
         for sock in socks:
             sock.sendall(GET)
@@ -126,6 +126,16 @@ def test_connections_beyond_the_configured_limit_are_refused(own_server):
         assert socks[0].recv(4096).startswith(b"HTTP/1.1 200")
     with server.connect() as client:
         eventually(lambda: client_ok(client))
+
+
+def test_one_address_never_holds_all_the_connections_there_can_be(own_server):
+    """P9: by default, also where the system allows far fewer connections than are configured."""
+    server = own_server(prefix=["prlimit", "--nofile=400:400"])
+    assert "connections_per_ip 20000 is more than half" in server.log()
+    with held(server, 400):
+        with socket.create_connection((server.host, server.port), timeout=5, source_address=("127.0.0.2", 0)) as sock:
+            sock.sendall(GET)
+            assert sock.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def client_ok(client):

@@ -229,6 +229,45 @@ static void changes_at_once_lose_nothing_of_each_other(void **state)
     stage_close(&stage);
 }
 
+/* How many connections of one address are let in. */
+static int greeted(struct guard *guard, const char *text)
+{
+    struct address address;
+    bool counted;
+    int count = 0;
+    assert_true(address_parse(&address, slice_of(text)));
+    while (count < 1000 && guard_greet(guard, &address, SECOND, &counted)) count++;
+    for (int i = 0; i < count; i++) peers_leave(guard->peers, &address);
+    return count;
+}
+
+static void one_address_has_at_most_half_of_what_can_be_held(void **state)
+{
+    (void)state;
+    struct stage stage;
+    stage_open(&stage, "connections_per_ip=90", "");
+    assert_int_equal(greeted(stage.guard, "192.0.2.1"), 90);
+    guard_hold(stage.guard, 60);
+    assert_int_equal(greeted(stage.guard, "192.0.2.1"), 30);
+    struct limit_terms terms, now;
+    limit_terms_default(&terms);
+    static const struct {
+        int64_t asked;
+        int want;
+    } rows[] = { { 31, 30 }, { 30, 30 }, { 7, 7 }, { 20000, 30 }, { 0, 100 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        terms.connections_per_ip = rows[i].asked;
+        guard_change_limits(stage.guard, &terms, LIMITS_ALL, &now);
+        assert_int_equal(greeted(stage.guard, "192.0.2.1"), rows[i].want);
+        assert_int_equal(now.connections_per_ip, rows[i].asked); /* what was asked for is what is shown */
+    }
+    guard_hold(stage.guard, 1);
+    terms.connections_per_ip = 5;
+    guard_change_limits(stage.guard, &terms, LIMITS_ALL, &now);
+    assert_int_equal(greeted(stage.guard, "192.0.2.1"), 1);
+    stage_close(&stage);
+}
+
 static enum problem visit_enter(struct stage *stage, struct guard_visit *visit, uint64_t now_ns)
 {
     uint32_t retry_s;
@@ -293,6 +332,7 @@ int main(void)
         cmocka_unit_test(every_limit_can_refuse),
         cmocka_unit_test(every_check_has_a_name_of_its_own),
         cmocka_unit_test(changes_at_once_lose_nothing_of_each_other),
+        cmocka_unit_test(one_address_has_at_most_half_of_what_can_be_held),
         cmocka_unit_test(who_waits_on_purpose_keeps_no_breaker_half_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
