@@ -1,6 +1,7 @@
 /* main: the start order as a list, the stop order reversed. Only this file knows every room. */
 #include "base/disk.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "clerk/clerk.h"
 #include "command/command.h"
 #include "courier/courier.h"
@@ -189,11 +190,22 @@ static void blocks_stop(struct app *app)
     blocks_close(app->blocks);
 }
 
+/* The rest is for the system, and for what is not counted as ours: pages of files, buffers of sockets. */
+#define MEMORY_SHARE_PERCENT 80
+
+static uint64_t memory_cap(const struct config *config)
+{
+    if (config->memory_mb_max > 0) return (uint64_t)config->memory_mb_max << 20;
+    uint64_t cap = memory_machine() / 100 * MEMORY_SHARE_PERCENT;
+    log_info("main", "memory is capped at %" PRIu64 " MiB (memory_mb_max)", cap >> 20);
+    return cap;
+}
+
 static enum fault guard_start(struct app *app)
 {
     struct guard_options options = {
         .connections_max = (uint32_t)app->config.connections_max,
-        .memory_bytes_max = (uint64_t)app->config.memory_mb_max << 20,
+        .memory_bytes_max = memory_cap(&app->config),
         .breaker = BREAKER_NUMBERS_DEFAULT,
     };
     options.breaker.window_ms = (uint32_t)app->config.breaker_window_ms;
@@ -326,6 +338,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     lines_declare_all(app);
     server_check_lines(app->server);
     if (limits_changed) guard_change_limits(app->guard, &limits, LIMITS_ALL, &now);
+    shed_set_memory(&app->guard->shed, memory_cap(&app->config));
     const struct courier_pace pace = courier_pace(&app->config);
     courier_set_pace(app->courier, &pace);
     log_info("main", "reloaded: %d options changed", taken);

@@ -63,7 +63,7 @@ struct config {
     int64_t breaker_slow_ms;       /* 0: slowness is not judged */
     int64_t breaker_open_ms;
     int64_t breaker_probes;
-    int64_t memory_mb_max; /* 0: no cap */
+    int64_t memory_mb_max; /* 0: a share of what the machine has */
     int64_t place_heartbeat_ms;
     char webhooks_private[CONFIG_TEXT_BYTES]; /* on, off: whether webhooks may go to private addresses */
     char webhook_ca[CONFIG_TEXT_BYTES];       /* PEM; empty: the system's */

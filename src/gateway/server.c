@@ -24,6 +24,8 @@
 #define DESCRIPTORS_A_READER 4
 /* Peers above the limit that may hear 503 at a time; the rest are closed without a word. */
 #define REFUSALS_MAX 64
+/* How often memory is given back while it is short. */
+#define MEMORY_PAUSE_MS 1000
 
 /* As many connections as there can be descriptors: running out of them is met at our own limit, with an answer. */
 static enum fault connections_plan(struct server *server)
@@ -137,7 +139,7 @@ void server_weigh(struct server *server)
         .commit_age_ms = commit_age_ms(server, &gate, now_ms),
         .clerk_lag = gate.seq_durable > clerk.seq_filed ? gate.seq_durable - clerk.seq_filed : 0,
         .requests = requests_under_way(server),
-        .memory_bytes = guard->shed.numbers.memory_bytes_max > 0 ? memory_resident() : 0,
+        .memory_bytes = memory_resident(),
     };
     shed_weigh(&guard->shed, &load, now_ms);
 }
@@ -180,9 +182,19 @@ void server_check_lines(struct server *server)
     gate_sales_each(server->rooms.gate, line_check, server);
 }
 
+/* What the allocator keeps of a crowd that has gone would keep the next one out. */
+static void memory_look(struct server *server)
+{
+    uint64_t now_ms = mono_ms();
+    if (!shed_memory_short(&server->rooms.guard->shed) || now_ms < server->give_back_ms) return;
+    memory_give_back();
+    server->give_back_ms = now_ms + MEMORY_PAUSE_MS;
+}
+
 void server_housekeep(struct server *server)
 {
     lines_look(server);
+    memory_look(server);
     struct clerk_status clerk;
     clerk_status(server->rooms.clerk, &clerk);
     gate_housekeep(server->rooms.gate, clerk.seq_filed);

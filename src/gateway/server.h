@@ -63,6 +63,7 @@ struct server {
     char address[80];       /* HOST:PORT as bound */
     _Atomic bool draining;
     _Atomic uint32_t connections, refusals;
+    uint64_t give_back_ms;      /* reactor 0's: not before then again */
     uint64_t mark_seq, mark_ms; /* of whoever weighs: a decision, and when it was the last one */
     uint32_t refusals_max;      /* connections that are turned away and hear why, beside connections_max, at once */
 };

@@ -36,12 +36,19 @@ static const enum shed_level class_levels[] = {
 void shed_init(struct shed *shed, const struct shed_numbers *numbers)
 {
     shed->numbers = *numbers;
+    atomic_init(&shed->memory_bytes_max, numbers->memory_bytes_max);
+    atomic_init(&shed->memory_short, false);
     atomic_init(&shed->level, SHED_NOTHING);
     atomic_init(&shed->turn, 0);
     for (size_t i = 0; i < SHED_THINGS; i++) {
         shed->things[i].level = SHED_NOTHING;
         shed->things[i].calm_ms = UINT64_MAX;
     }
+}
+
+void shed_set_memory(struct shed *shed, uint64_t bytes_max)
+{
+    atomic_store_explicit(&shed->memory_bytes_max, bytes_max, memory_order_relaxed);
 }
 
 bool shed_turn(struct shed *shed, uint64_t now_ms)
@@ -91,9 +98,12 @@ void shed_weigh(struct shed *shed, const struct shed_load *load, uint64_t now_ms
     assert((atomic_load_explicit(&shed->turn, memory_order_relaxed) & 1) != 0);
     enum shed_level before = shed_level(shed), level = SHED_NOTHING;
     size_t cause = 0;
+    shed->numbers.memory_bytes_max = atomic_load_explicit(&shed->memory_bytes_max, memory_order_relaxed);
     for (size_t i = 0; i < SHED_THINGS; i++) {
         uint32_t share = share_of(number_at(load, rows[i].load_at), number_at(&shed->numbers, rows[i].max_at));
         enum shed_level mine = thing_weigh(shed, i, share, now_ms);
+        if (rows[i].load_at == offsetof(struct shed_load, memory_bytes))
+            atomic_store_explicit(&shed->memory_short, mine > SHED_NOTHING, memory_order_relaxed);
         if (mine > level) cause = i;
         if (mine > level) level = mine;
     }
@@ -112,6 +122,11 @@ void shed_weigh(struct shed *shed, const struct shed_load *load, uint64_t now_ms
 enum shed_level shed_level(const struct shed *shed)
 {
     return (enum shed_level)atomic_load_explicit(&shed->level, memory_order_relaxed);
+}
+
+bool shed_memory_short(const struct shed *shed)
+{
+    return atomic_load_explicit(&shed->memory_short, memory_order_relaxed);
 }
 
 bool shed_refuses(const struct shed *shed, enum shed_class class)

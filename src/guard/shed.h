@@ -47,9 +47,11 @@ struct shed_load {
 #define SHED_THINGS 5
 struct shed {
     struct shed_numbers numbers;
-    _Atomic uint32_t level; /* what shed_refuses() reads; alone on its line, because every request does */
+    _Atomic uint64_t memory_bytes_max; /* of numbers, which may change */
+    _Atomic uint32_t level;            /* what shed_refuses() reads; alone on its line, because every request does */
     char apart[124];
-    _Atomic uint64_t turn; /* bit 0: somebody is weighing; the rest: when the next turn is, in ms */
+    _Atomic bool memory_short; /* memory alone would turn somebody away */
+    _Atomic uint64_t turn;     /* bit 0: somebody is weighing; the rest: when the next turn is, in ms */
     struct {
         enum shed_level level;
         uint64_t calm_ms;  /* since when the share has been low enough for the level below; UINT64_MAX: it is not */
@@ -59,12 +61,17 @@ struct shed {
 /* Before any other thread knows of it. */
 void shed_init(struct shed *shed, const struct shed_numbers *numbers);
 
+/* A new cap for memory, 0 for none; any thread, at any time. */
+void shed_set_memory(struct shed *shed, uint64_t bytes_max);
+
 /* True for one caller in SHED_PAUSE_MS, who then gathers the load and calls shed_weigh(). */
 bool shed_turn(struct shed *shed, uint64_t now_ms);
 /* Only after shed_turn() said true; gives the turn back. */
 void shed_weigh(struct shed *shed, const struct shed_load *load, uint64_t now_ms);
 
 enum shed_level shed_level(const struct shed *shed);
+/* Memory is near its cap, by the last weighing. */
+bool shed_memory_short(const struct shed *shed);
 /* True: answer BUSY with Retry-After SHED_RETRY_AFTER_S. */
 bool shed_refuses(const struct shed *shed, enum shed_class class);
 

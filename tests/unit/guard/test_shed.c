@@ -138,10 +138,26 @@ static void a_load_that_swings_around_a_mark_does_not_flap(void **state)
 static void one_that_calms_down_does_not_hide_another(void **state)
 {
     (void)state;
+    assert_false(shed_memory_short(&shed));
     assert_int_equal(weigh((struct shed_load){ .commit_lag = 1000, .memory_bytes = 955 }), SHED_GRABS);
+    assert_true(shed_memory_short(&shed));
     assert_int_equal(weigh_for((struct shed_load){ .memory_bytes = 955 }, 10 * SHED_CALM_MS), SHED_WRITES);
     assert_int_equal(weigh_for((struct shed_load){ .memory_bytes = 919 }, 10 * SHED_CALM_MS), SHED_QUERIES);
     assert_int_equal(weigh_for((struct shed_load){ 0 }, 10 * SHED_CALM_MS), SHED_NOTHING);
+    assert_false(shed_memory_short(&shed));
+}
+
+static void the_cap_of_memory_may_change(void **state)
+{
+    (void)state;
+    const struct shed_load load = { .memory_bytes = 960 };
+    assert_int_equal(weigh(load), SHED_WRITES);
+    shed_set_memory(&shed, 2000);
+    assert_int_equal(weigh_for(load, 10 * SHED_CALM_MS), SHED_NOTHING);
+    shed_set_memory(&shed, 960);
+    assert_int_equal(weigh_for(load, SHED_PAUSE_MS), SHED_GRABS);
+    shed_set_memory(&shed, 0);
+    assert_int_equal(weigh_for(load, 10 * SHED_CALM_MS), SHED_NOTHING);
 }
 
 static void time_that_goes_back_does_no_harm(void **state)
@@ -198,6 +214,7 @@ int main(void)
         cmocka_unit_test_setup(it_rises_at_once_and_sinks_step_by_step, setup),
         cmocka_unit_test_setup(a_load_that_swings_around_a_mark_does_not_flap, setup),
         cmocka_unit_test_setup(one_that_calms_down_does_not_hide_another, setup),
+        cmocka_unit_test_setup(the_cap_of_memory_may_change, setup),
         cmocka_unit_test_setup(time_that_goes_back_does_no_harm, setup),
         cmocka_unit_test_setup(one_thread_at_a_time_has_the_turn, setup),
     };
