@@ -188,7 +188,7 @@ def test_a_watcher_who_does_not_read_is_cut_off_and_the_others_are_not(own_serve
     def held():
         text = shop.client.get("/metrics").body.decode()
         return int(next(line for line in text.splitlines() if line.startswith("stampede_watchers ")).split()[1])
-    assert held() == 6
+    assert eventually(lambda: held() == 6)
     end = time.monotonic() + 90
     while held() > 1:
         reads.wait(len(reads.events()) + 1)
