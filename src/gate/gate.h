@@ -126,6 +126,9 @@ bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_no
 void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
 
 uint64_t gate_seq_decided(struct gate *gate);
+/* What the ledger must have filed to tell the present state of an order that memory does not have: a refund may have been
+ * decided since memory let go of it. 0, nearly always: it has. */
+uint64_t gate_seq_past(const struct gate *gate);
 struct gate_status {
     uint64_t seq_decided, seq_durable;
     bool poisoned, room;

@@ -37,6 +37,7 @@ void gate_pay_past(struct gate_lane *lane, struct payment *payment, struct slice
     payment->now_ms = gate_now_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_past_payment(gate->engine, payment, ref_taken, &decision, &ticket->order);
+    if (verdict == VERDICT_DONE && journal_has_room(gate->journal)) atomic_store(&gate->past_seq, decision.seq);
     order_finish(lane, verdict, &decision, ticket);
 }
 

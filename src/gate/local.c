@@ -258,6 +258,11 @@ uint64_t gate_seq_decided(struct gate *gate)
     return seq;
 }
 
+uint64_t gate_seq_past(const struct gate *gate)
+{
+    return atomic_load(&gate->past_seq);
+}
+
 void gate_status(struct gate *gate, struct gate_status *out)
 {
     pthread_mutex_lock(&gate->lock);
@@ -294,6 +299,9 @@ void gate_housekeep(struct gate *gate, uint64_t seq_filed)
 {
     enum { SALES_A_CALL = 64, ORDERS_A_LOCK = 32, LOCKS_A_CALL = 512 };
     uint64_t now_ms = gate_now_ms(gate);
+    uint64_t past_seq = atomic_load(&gate->past_seq);
+    /* Not where another refund has come meanwhile. */
+    if (past_seq <= seq_filed) atomic_compare_exchange_strong(&gate->past_seq, &past_seq, 0);
     for (uint32_t looked = 0, locks = 0; looked < SALES_A_CALL && locks < LOCKS_A_CALL; locks++) {
         pthread_mutex_lock(&gate->lock);
         if (gate->sale_next >= gate->sale_count) gate->sale_next = 0;

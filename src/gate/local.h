@@ -16,6 +16,7 @@ struct gate {
     struct clock clock;
     struct gate_options options;
     _Atomic uint64_t sale_id_last;
+    _Atomic uint64_t past_seq; /* of the newest refund for an order not in memory; 0: all of them are filed */
     uint8_t hash_key[16];
 
     struct gate_lane *lanes[REACTORS_MAX];

@@ -111,6 +111,8 @@ static enum fault gate_recover(struct gate *gate, struct ledger *ledger, struct 
     fault = journal_open(&gate->journal, &options, &point, &reader, damage);
     if (fault != FAULT_NONE) return fault;
 
+    /* Some of what was replayed may be refunds for orders that memory does not have. */
+    if (engine_seq(gate->engine) > filed.seq) atomic_store(&gate->past_seq, engine_seq(gate->engine));
     struct identity_check check = { .gate = gate, .damage = damage };
     engine_each_sale(gate->engine, check_stock, &check);
     if (check.broken) return FAULT_DAMAGE;

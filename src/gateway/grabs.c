@@ -63,7 +63,7 @@ static void grab_past(struct request *request)
 {
     struct query *query = &request->query;
     query->id = request->id;
-    query->seq_wait = 0; /* what memory let go of has been filed */
+    query->seq_wait = gate_seq_past(request_rooms(request)->gate);
     memcpy(query->buyer, request->who.name.data, request->who.name.len);
     query->buyer[request->who.name.len] = '\0';
     memcpy(query->key, request->key, sizeof query->key);

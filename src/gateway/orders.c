@@ -63,7 +63,7 @@ static void order_done(struct gate_ticket *ticket)
         reply_verdict(request, ticket->verdict);
     } else {
         request->query.id = request->id;
-        request->query.seq_wait = 0; /* what memory let go of has been filed */
+        request->query.seq_wait = gate_seq_past(gate);
         request_query(request, order_run, order_filed);
     }
 }
@@ -108,7 +108,7 @@ static void cancel_done(struct gate_ticket *ticket)
         break;
     case VERDICT_NO_SUCH_ORDER:
         request->query.id = request->id;
-        request->query.seq_wait = 0; /* what memory let go of has been filed */
+        request->query.seq_wait = 0; /* what memory let go of has been filed, and none of it is held */
         request_query(request, order_run, cancel_filed);
         break;
     default:

@@ -382,3 +382,21 @@ def test_orders_are_listed_by_time(shop):
                                          ("from=2027-01-01T00:00:00Z&to=2026-01-01T00:00:00Z", "from"), ("from=2026-01-31T00:00:00Z&from=2026-01-31T00:00:00Z", "from")])
 def test_a_span_of_time_that_is_none_is_refused(shop, query, field):
     problem(shop.client.get(f"/v1/orders?{query}", shop.seller_token), 400, "BAD_INPUT", field)
+
+
+def test_a_refund_for_an_order_that_memory_has_let_go_of_is_seen_at_once(own_server):
+    """Who has heard of the refund never reads the state before it, though the clerk takes its time."""
+    server = own_server("--clerk-pause-ms", "1000")
+    shop, provider = Shop(server), Provider(server)
+    sale = shop.sale(stock=1, pay_within_s=1, price=100, currency="EUR")["id"]
+    order = shop.win(sale, "ann", key="once")
+    eventually(lambda: shop.order(order["no"]).json()["state"] == "expired")
+    shop.act(sale, "close")
+    eventually(lambda: "\nstampede_sales 0\n" in shop.client.get("/metrics").body.decode())
+    other = shop.sale(stock=5)["id"]
+    for i in range(3):
+        shop.win(other, f"buyer-{i}")  # the clerk begins to file this, and then rests
+    provider.paid(shop.client, order, state="refund_due")
+    assert shop.order(order["no"]).json()["state"] == "refund_due"
+    assert shop.win(sale, "ann", key="once")["state"] == "refund_due"
+    shop.close()

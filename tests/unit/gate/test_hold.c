@@ -305,6 +305,46 @@ static void a_refund_keeps_its_sale_until_it_is_filed(void **state)
     stand_close(stand);
 }
 
+/* Who asks for such an order waits for the ledger until it has the newest refund, also over a restart, and not after. */
+static void what_memory_does_not_have_is_read_when_its_refund_is_filed(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, "phone", 3, 3600);
+    uint64_t no = win(stand, sale, "ann");
+    struct told told;
+    cancel(stand, no, "ann", &told);
+    stand_await(stand, &told);
+    struct order filed = told.ticket.order;
+    told = stand_told(stand);
+    gate_switch(stand->lane, &(struct asker){ .name = SLICE("sam") }, sale, DECISION_SALE_CLOSED, &told.ticket);
+    stand_await(stand, &told);
+    uint64_t over_seq = gate_seq_decided(stand->gate);
+    gate_housekeep(stand->gate, over_seq);
+    assert_int_equal(gate_seq_past(stand->gate), 0);
+
+    for (int i = 0; i < 2; i++) { /* the second time it is a repetition, and changes nothing */
+        told = stand_told(stand);
+        told.ticket.order = filed;
+        struct payment payment = { .order_no = no, .ref = SLICE("p1"), .amount = 100 };
+        gate_pay_past(stand->lane, &payment, SLICE(""), &told.ticket);
+        if (told.times == 0) stand_await(stand, &told);
+        assert_int_equal(told.ticket.verdict, i == 0 ? VERDICT_DONE : VERDICT_REPEATED);
+        assert_int_equal(gate_seq_past(stand->gate), over_seq + 1);
+    }
+    gate_housekeep(stand->gate, over_seq);
+    assert_int_equal(gate_seq_past(stand->gate), over_seq + 1);
+    gate_housekeep(stand->gate, over_seq + 1);
+    assert_int_equal(gate_seq_past(stand->gate), 0);
+    win(stand, create(stand, "other", 3, 3600), "ann"); /* nothing that has to do with it */
+    assert_int_equal(gate_seq_past(stand->gate), 0);
+    stand_close(stand);
+
+    stand_open(stand, true); /* this ledger has filed nothing */
+    assert_int_equal(gate_seq_past(stand->gate), gate_seq_decided(stand->gate));
+    stand_close(stand);
+}
+
 static void a_change_merges_late_payment_and_event(void **state)
 {
     struct stand *stand = *state;
@@ -445,6 +485,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_restart_knows_holds_and_payments, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_restart_from_the_ledger_knows_every_state, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_refund_keeps_its_sale_until_it_is_filed, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(what_memory_does_not_have_is_read_when_its_refund_is_filed, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_change_merges_late_payment_and_event, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_million_holds_expire_in_order_and_leave_room_for_grabs, stand_begin, stand_end),
     };
