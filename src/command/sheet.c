@@ -92,17 +92,27 @@ static void put(struct sheet *sheet, char byte)
     put_run(sheet, &byte, 1);
 }
 
-/* RFC 4180: what has a comma, a quote or an end of line in it stands in quotes, and a quote in it twice. */
+/* A spreadsheet would run what begins like this as a formula; and the apostrophe, so that one put before a text can be told
+ * from one that is its own. */
+static bool text_is_marked(struct slice text)
+{
+    return text.len > 0 && memchr("=+-@\t\r\n'", text.data[0], 8) != NULL;
+}
+
+/* RFC 4180: what has a comma, a quote or an end of line in it stands in quotes, and a quote in it twice. Texts are by whoever
+ * buys or sells, and a CSV is opened by whoever trusts it: one that could be a formula has an apostrophe before it. */
 static void put_text(struct sheet *sheet, struct slice text)
 {
     bool quoted = false;
     for (size_t i = 0; i < text.len && !quoted; i++)
         quoted = text.data[i] == ',' || text.data[i] == '"' || text.data[i] == '\n' || text.data[i] == '\r';
     if (!quoted) {
+        if (text_is_marked(text)) put(sheet, '\'');
         put_run(sheet, text.data, text.len);
         return;
     }
     put(sheet, '"');
+    if (text_is_marked(text)) put(sheet, '\'');
     for (size_t i = 0; i < text.len; i++) {
         if (text.data[i] == '"') put(sheet, '"');
         put(sheet, text.data[i]);
