@@ -99,8 +99,9 @@ static bool text_is_marked(struct slice text)
     return text.len > 0 && memchr("=+-@\t\r\n'", text.data[0], 8) != NULL;
 }
 
-/* RFC 4180: what has a comma, a quote or an end of line in it stands in quotes, and a quote in it twice. Texts are by whoever
- * buys or sells, and a CSV is opened by whoever trusts it: one that could be a formula has an apostrophe before it. */
+/* RFC 4180: what has a comma, a quote or an end of line in it stands in quotes, and a quote in it twice. Texts are by
+ * whoever buys or sells, and a CSV is opened by whoever trusts it: one that could be a formula has an apostrophe before it.
+ */
 static void put_text(struct sheet *sheet, struct slice text)
 {
     bool quoted = false;

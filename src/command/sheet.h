@@ -2,8 +2,8 @@
  *
  * The cells of a row are named where they are written, so the header of a CSV is the same code run once before the first
  * row. What is none (no price, never) is an empty cell in CSV and null in JSON. A text of a CSV that begins with = + - @ ' a
- * tab or an end of line has an apostrophe before it; in JSON texts are as they are. A file gets its name when all of it is on
- * disk: until then it is called FILE.part, and it goes away when something fails. */
+ * tab or an end of line has an apostrophe before it; in JSON texts are as they are. A file gets its name when all of it is
+ * on disk: until then it is called FILE.part, and it goes away when something fails. */
 #ifndef STAMPEDE_COMMAND_SHEET_H
 #define STAMPEDE_COMMAND_SHEET_H
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* A cell of the ring: never across two cache lines. */
 struct cell {
@@ -13,16 +14,27 @@ struct cell {
     _Atomic uint32_t requests, wins, refusals;
 };
 
+/* A ring has pages of its own, so that they can be given back; also where a page has 64 KB. */
+#define RING_BYTES ((size_t)65536)
+_Static_assert(COUNTS_SECONDS * sizeof(struct cell) <= RING_BYTES, "a ring fits");
+
 struct block {
-    _Atomic uint64_t sale_id; /* 0: nobody's, or changing hands */
-    _Atomic uint64_t since;   /* the second it began: older cells are those of the sale before */
+    _Alignas(64) _Atomic uint64_t sale_id; /* 0: nobody's, or changing hands */
+    _Atomic uint64_t since;                /* the second it began: older cells are those of the sale before */
+    uint64_t newest; /* the last second a cell was begun for; 0: the ring has no memory. The writer's */
     _Atomic uint64_t totals[COUNTED_KINDS];
-    _Alignas(64) struct cell ring[COUNTS_SECONDS];
+};
+
+struct counts_page {
+    struct block *blocks; /* [SALES_OPEN_MAX] */
+    uint8_t *rings;       /* [SALES_OPEN_MAX][RING_BYTES] */
+    uint32_t turn;        /* the slot that is looked at next */
 };
 
 struct counts {
     uint32_t writers;
-    struct region region; /* struct block [writers][SALES_OPEN_MAX] */
+    struct counts_page pages[REACTORS_MAX];
+    struct region blocks, rings; /* of all pages */
 };
 
 /* Every store is a release and every load a reader makes an acquire: whoever sees what a block or cell has after it changed
@@ -44,11 +56,19 @@ enum fault counts_open(struct counts **out, uint32_t writers)
     *out = NULL;
     struct counts *counts = calloc(1, sizeof *counts);
     if (counts == NULL) return FAULT_MEMORY;
+    assert(writers <= REACTORS_MAX);
     counts->writers = writers;
-    enum fault fault = region_open(&counts->region, (size_t)writers * SALES_OPEN_MAX * sizeof(struct block));
+    size_t slots = (size_t)writers * SALES_OPEN_MAX;
+    enum fault fault = region_open(&counts->blocks, slots * sizeof(struct block));
+    if (fault == FAULT_NONE) fault = region_open(&counts->rings, slots * RING_BYTES);
     if (fault != FAULT_NONE) {
-        free(counts);
+        counts_close(counts);
         return fault;
+    }
+    for (uint32_t writer = 0; writer < writers; writer++) {
+        struct counts_page *page = &counts->pages[writer];
+        page->blocks = (struct block *)(void *)counts->blocks.base + (size_t)writer * SALES_OPEN_MAX;
+        page->rings = counts->rings.base + (size_t)writer * SALES_OPEN_MAX * RING_BYTES;
     }
     *out = counts;
     return FAULT_NONE;
@@ -57,28 +77,34 @@ enum fault counts_open(struct counts **out, uint32_t writers)
 void counts_close(struct counts *counts)
 {
     if (counts == NULL) return;
-    region_close(&counts->region);
+    region_close(&counts->blocks);
+    region_close(&counts->rings);
     free(counts);
 }
 
-struct counts_page *counts_page(const struct counts *counts, uint32_t writer)
+struct counts_page *counts_page(struct counts *counts, uint32_t writer)
 {
     assert(writer < counts->writers);
-    struct block *blocks = (struct block *)(void *)counts->region.base;
-    return (struct counts_page *)(blocks + (size_t)writer * SALES_OPEN_MAX);
+    return &counts->pages[writer];
 }
 
-static struct block *block_at(struct counts_page *page, uint64_t sale_id)
+static struct block *block_at(const struct counts_page *page, uint64_t sale_id)
 {
-    return (struct block *)(void *)page + sale_id % SALES_OPEN_MAX;
+    return &page->blocks[sale_id % SALES_OPEN_MAX];
+}
+
+static struct cell *cell_at(const struct counts_page *page, uint64_t sale_id, uint64_t second)
+{
+    struct cell *ring = (struct cell *)(void *)(page->rings + sale_id % SALES_OPEN_MAX * RING_BYTES);
+    return &ring[second % COUNTS_SECONDS];
 }
 
 /* The ring is left as it is, but for the cell of this second: what is older than since is not read. */
-static void block_begin(struct block *block, uint64_t sale_id, uint64_t second)
+static void block_begin(struct block *block, struct cell *cell, uint64_t sale_id, uint64_t second)
 {
     PUT(block->sale_id, 0);
     for (unsigned kind = 0; kind < COUNTED_KINDS; kind++) PUT(block->totals[kind], 0);
-    PUT(block->ring[second % COUNTS_SECONDS].stamp, 0);
+    PUT(cell->stamp, 0);
     PUT(block->since, second);
     PUT(block->sale_id, sale_id);
 }
@@ -98,11 +124,14 @@ void counts_add(struct counts_page *page, uint64_t sale_id, unsigned kind, uint6
     struct block *block = block_at(page, sale_id);
     uint64_t owner = OWN(block->sale_id);
     if (owner > sale_id) return; /* over, and its place taken: nobody asks for its numbers any more */
-    if (owner != sale_id) block_begin(block, sale_id, second);
+    struct cell *cell = cell_at(page, sale_id, second);
+    if (owner != sale_id) block_begin(block, cell, sale_id, second);
     ADD_ONE(block->totals[kind]);
 
-    struct cell *cell = &block->ring[second % COUNTS_SECONDS];
-    if (OWN(cell->stamp) != (uint32_t)second) cell_begin(cell, (uint32_t)second);
+    if (OWN(cell->stamp) != (uint32_t)second) {
+        cell_begin(cell, (uint32_t)second);
+        if (block->newest < second) block->newest = second;
+    }
     ADD_ONE(cell->requests);
     if (kind == COUNTED_WON) {
         ADD_ONE(cell->wins);
@@ -111,12 +140,33 @@ void counts_add(struct counts_page *page, uint64_t sale_id, unsigned kind, uint6
     }
 }
 
+/* Nothing in such a ring may be asked for any more, whether its sale goes on or is over; a reader who is at it sees cells of
+ * another second, as before, or of none. */
+static bool ring_is_old(const struct block *block, uint64_t second)
+{
+    return block->newest != 0 && block->newest + COUNTS_SECONDS <= second;
+}
+
+void counts_tidy(struct counts_page *page, uint64_t second)
+{
+    enum { SLOTS_A_CALL = 64 };
+    for (uint32_t i = 0; i < SLOTS_A_CALL; i++) {
+        struct block *block = &page->blocks[page->turn];
+        if (ring_is_old(block, second)) {
+            /* Where the system does not take it back, it stays and is used again. */
+            (void)madvise(page->rings + page->turn * RING_BYTES, RING_BYTES, MADV_DONTNEED);
+            block->newest = 0;
+        }
+        page->turn = (page->turn + 1) % SALES_OPEN_MAX;
+    }
+}
+
 void counts_totals(const struct counts *counts, uint64_t sale_id, uint64_t totals[COUNTED_KINDS])
 {
     uint64_t seen[COUNTED_KINDS];
     for (unsigned kind = 0; kind < COUNTED_KINDS; kind++) totals[kind] = 0;
     for (uint32_t writer = 0; writer < counts->writers; writer++) {
-        struct block *block = block_at(counts_page(counts, writer), sale_id);
+        struct block *block = block_at(&counts->pages[writer], sale_id);
         if (sale_id == 0 || GET(block->sale_id) != sale_id) continue;
         for (unsigned kind = 0; kind < COUNTED_KINDS; kind++) seen[kind] = GET(block->totals[kind]);
         if (GET(block->sale_id) != sale_id) continue; /* it changed hands meanwhile */
@@ -128,8 +178,8 @@ struct counts_second counts_at(const struct counts *counts, uint64_t sale_id, ui
 {
     struct counts_second sum = { 0, 0, 0 };
     for (uint32_t writer = 0; writer < counts->writers; writer++) {
-        struct block *block = block_at(counts_page(counts, writer), sale_id);
-        struct cell *cell = &block->ring[second % COUNTS_SECONDS];
+        struct block *block = block_at(&counts->pages[writer], sale_id);
+        struct cell *cell = cell_at(&counts->pages[writer], sale_id, second);
         if (sale_id == 0 || GET(block->sale_id) != sale_id || second < GET(block->since)) continue;
         if (GET(cell->stamp) != (uint32_t)second) continue;
         struct counts_second seen = { GET(cell->requests), GET(cell->wins), GET(cell->refusals) };

@@ -79,6 +79,7 @@ static void on_tick(uv_timer_t *handle)
     clock_look(reactor);
     connections_expire(reactor);
     live_tick(reactor);
+    counts_tidy(reactor->counts, reactor_now_ms(reactor) / 1000);
     if (reactor == reactor->server->reactors[0]) server_housekeep(reactor->server);
     server_weigh(reactor->server);
     if (!reactor->draining) return;

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -125,6 +126,53 @@ static void a_second_counted_late_is_counted(void **state)
     counts_close(counts);
 }
 
+static size_t resident_kb(void)
+{
+    char line[256];
+    size_t kb = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "VmRSS: %zu", &kb) == 1) break;
+    fclose(file);
+    return kb;
+}
+
+static void tidy_all(struct counts *counts, uint64_t second)
+{
+    for (uint32_t i = 0; i < SALES_OPEN_MAX; i++) counts_tidy(counts_page(counts, 0), second);
+}
+
+/* 500 sales that were busy for an hour; nobody may ask for seconds of before the last one. */
+static void an_hour_after_the_last_answer_its_memory_is_given_back(void **state)
+{
+    (void)state;
+    enum { SALES = 500 };
+    struct counts *counts = counts_make(1);
+    struct counts_page *page = counts_page(counts, 0);
+    for (uint64_t sale = 1; sale <= SALES; sale++)
+        for (uint64_t second = NOW; second < NOW + COUNTS_SECONDS; second++)
+            counts_add(page, sale, PROBLEM_SOLD_OUT, second);
+    uint64_t last = NOW + COUNTS_SECONDS - 1;
+    size_t before_kb = resident_kb();
+    tidy_all(counts, last + COUNTS_SECONDS - 1); /* the last second is still of this hour */
+    SECOND_IS(counts, SALES, last, 1, 0, 1);
+    assert_true(resident_kb() + 1000 > before_kb);
+    counts_add(page, 1, COUNTED_WON, last + 1); /* this one goes on */
+
+    tidy_all(counts, last + COUNTS_SECONDS);
+    assert_true(resident_kb() + SALES * 50 < before_kb);
+    SECOND_IS(counts, SALES, last, 0, 0, 0);
+    SECOND_IS(counts, 1, last + 1, 1, 1, 0);
+    assert_int_equal(total(counts, SALES, PROBLEM_SOLD_OUT), COUNTS_SECONDS);
+
+    counts_add(page, SALES, COUNTED_WON, last + COUNTS_SECONDS); /* and may begin again */
+    tidy_all(counts, last + COUNTS_SECONDS);
+    SECOND_IS(counts, SALES, last + COUNTS_SECONDS, 1, 1, 0);
+    assert_int_equal(total(counts, SALES, COUNTED_WON), 1);
+    counts_close(counts);
+}
+
 struct crowd {
     struct counts *counts;
     uint32_t writer;
@@ -182,6 +230,7 @@ int main(void)
         cmocka_unit_test(another_sale_in_the_slot_begins_at_nothing),
         cmocka_unit_test(the_ring_keeps_the_last_hour),
         cmocka_unit_test(a_second_counted_late_is_counted),
+        cmocka_unit_test(an_hour_after_the_last_answer_its_memory_is_given_back),
         cmocka_unit_test(readers_never_see_a_sale_they_did_not_ask_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
