@@ -345,7 +345,9 @@ static void tls_bytes(struct connection *c, const char *data, size_t len)
         tls_shake(c);
         if (got > 0) connection_bytes(c, c->reactor->plain, (size_t)got);
     }
-    if (got < 0 && c->request == NULL && c->writes == 0) connection_close(c);
+    /* Whoever says goodbye while parked or watching has left, as if by closing: nothing is taken for nobody. */
+    bool waits = c->watcher != NULL || (c->request != NULL && c->request->parked);
+    if (got < 0 && (waits || (c->request == NULL && c->writes == 0))) connection_close(c);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)

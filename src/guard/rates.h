@@ -6,7 +6,8 @@
  *
  * The table has sets of eight. A key whose bucket is full again is the same as one never seen, so its place is free. When
  * all eight are in use, the one nearest to that is replaced. A flood of keys that each ask a little therefore replaces its
- * own, never one that is at its limit.
+ * own before one that is at its limit; only a set full of keys that are all at their limits, which costs whoever makes them
+ * as many whole bursts, forgets the one among them that is nearest to being free.
  *
  * Times are mono_ns(); a reading up to a second older than another thread's changes nothing. Any thread; a take holds one of
  * many locks for some tens of nanoseconds and takes no memory. */

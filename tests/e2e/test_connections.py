@@ -10,6 +10,7 @@ import time
 
 import pytest
 from harness import Server, Shop, answers_in, crowd, eventually, mint_name, read_to_end, request_bytes
+from line import outcomes, park, parked
 
 GET = request_bytes("GET", "/healthz")
 
@@ -208,6 +209,22 @@ def test_a_crowd_over_tls(secure):
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         statuses = list(pool.map(ask, requests))
     assert statuses.count(201) == 20 and statuses.count(409) == 40
+    shop.close()
+
+
+def test_a_goodbye_of_tls_leaves_the_line(secure):
+    """The peer keeps its socket open and says no more than that it is done: it takes nothing."""
+    shop = Shop(secure)
+    sale = shop.sale(stock=100, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 60000})["id"]
+    before = outcomes(shop, "left")
+    socks = [park(secure, sale, shop.buyer(f"b{i}")) for i in range(30)]
+    eventually(lambda: parked(shop) >= 28)
+    with contextlib.suppress(OSError):
+        socks[-1].settimeout(1)
+        socks[-1].unwrap()
+    eventually(lambda: outcomes(shop, "left") == before + 1, seconds=5)
+    for sock in socks:
+        sock.close()
     shop.close()
 
 
