@@ -5,6 +5,7 @@
 #include "clerk/clerk.h"
 #include "command/command.h"
 #include "courier/courier.h"
+#include "doors/doors.h"
 #include "gate/gate.h"
 #include "gateway/server.h"
 #include "guard/blocks.h"
@@ -255,7 +256,7 @@ static enum fault server_begin(struct app *app)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t reactors = app->config.reactors > 0 ? (uint32_t)app->config.reactors : (uint32_t)cores;
-    const struct server_options options = {
+    struct server_options options = {
         .http = app->config.http,
         .tls_cert = app->config.tls_cert,
         .tls_key = app->config.tls_key,
@@ -267,6 +268,8 @@ static enum fault server_begin(struct app *app)
         .token_purchase_ttl_s = (uint32_t)app->config.token_purchase_ttl_s,
         .payment_tolerance_s = (uint32_t)app->config.payment_tolerance_s,
     };
+    const struct doors doors = { .coupon = strcmp(app->config.door_coupon, "on") == 0 };
+    doors_collect(&doors, &options.doors);
     const struct rooms rooms = { .gate = app->gate,
                                  .people = app->people,
                                  .clerk = app->clerk,

@@ -1,7 +1,7 @@
 #include "command/command.h"
 
 #include "base/disk.h"
-#include "gateway/routes.h"
+#include "doors/doors.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,6 +50,8 @@ int command_routes(int argc, char **argv)
         fprintf(stderr, "usage: stampede routes\n");
         return EXIT_USAGE;
     }
-    routes_print(stdout);
+    struct route_tables doors;
+    doors_collect(&doors_all, &doors);
+    routes_print(&doors, stdout);
     return EXIT_OK;
 }

@@ -124,6 +124,8 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "The longest wait between two tries of a webhook message." },
     { "webhook_give_up_s", WHOLE(webhook_give_up_s, 1, 31536000), .fallback = "259200", .reloads = true,
       .help = "How long a webhook message is tried before it is given up, in seconds." },
+    { "door_coupon", .kind = OPTION_CHOICE, .offset = AT(door_coupon), .fallback = "on", .choices = "on off",
+      .help = "Whether clients of the coupon system are answered, under /api." },
 };
 /* clang-format on */
 

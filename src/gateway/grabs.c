@@ -12,6 +12,11 @@
 static void grab_won(struct request *request, const struct order *order, unsigned kind)
 {
     request_count(request, kind);
+    const struct face *face = request_face(request);
+    if (face != NULL) {
+        face->won(request, order);
+        return;
+    }
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "order");
@@ -24,6 +29,12 @@ static void grab_won(struct request *request, const struct order *order, unsigne
 
 void grab_already(struct request *request, const struct order *order)
 {
+    const struct face *face = request_face(request);
+    if (face != NULL) {
+        request_count(request, PROBLEM_ALREADY_WON);
+        face->already(request, order);
+        return;
+    }
     struct json_out out;
     reply_problem_begin(request, &out, PROBLEM_ALREADY_WON, NULL);
     json_key(&out, "order");
@@ -309,6 +320,55 @@ static void grab_probed(struct gate_ticket *ticket)
     }
 }
 
+/* The sale as it stands outside; NULL where it is not in memory. From here on what becomes of the grab is counted. */
+static const struct board_notice *grab_look(struct request *request, struct board_notice *notice)
+{
+    struct gate *gate = request_rooms(request)->gate;
+    bool known = gate_sale_notice(gate, request->id, notice);
+    request->counted = known || gate_sale_is_past(gate, request->id);
+    return known ? notice : NULL;
+}
+
+/* The rest, once the input is known to be good. known NULL: the sale is not in memory. */
+static void grab_enter(struct request *request, const struct board_notice *known, const struct grab_ask *ask)
+{
+    static const struct board_notice unknown = { .admission = ADMISSION_LOGIN };
+    const struct board_notice *notice = known != NULL ? known : &unknown;
+    bool admits = request->route->who & WHO_ADMITTED; /* else the way here has looked who it is */
+    if (admits && request->refused != PROBLEM_NONE) {
+        bool nobody = request->http.authorization.len == 0 && notice->admission != ADMISSION_OPEN;
+        reply_problem(request, nobody ? PROBLEM_NOT_LOGGED_IN : request->refused, NULL);
+        return;
+    }
+    struct grab grab = {
+        .sale_id = request->id, .key = ask->key, .units = ask->units, .token_brought = ask->token.data != NULL
+    };
+    if (!grab_buyer(request, known, &grab.buyer)) return;
+    if (admits && !request_guarded(request)) return;
+    grab_guard(request, notice, ask->token, &grab);
+
+    request->units = grab.units;
+    memcpy(request->key, ask->key.data, ask->key.len);
+    request->key[ask->key.len] = '\0';
+    request->lined = notice->admission == ADMISSION_LINE;
+    request->let_in = false;
+    bool waits = request->lined && !grab.token_brought;
+    /* Past admit_max only the same grab asked again waits: it was admitted the first time. */
+    if (waits && grab.turned_away) {
+        const struct line_ask same = { .sale_id = request->id, .buyer = grab.buyer, .key = ask->key, .units = grab.units };
+        waits = line_knows(request_rooms(request)->lines, &same);
+    }
+    if (waits) grab.turned_away = true; /* for the probe: what is no win is told at once */
+    request->ticket.done = waits ? grab_probed : grab_done;
+    gate_grab(request->reactor->lane, &grab, &request->ticket);
+}
+
+void grab_begin(struct request *request, const struct grab_ask *ask)
+{
+    struct board_notice notice;
+    grab_enter(request, grab_look(request, &notice), ask);
+}
+
 void grab_post(struct request *request)
 {
     struct grab_body body;
@@ -317,38 +377,16 @@ void grab_post(struct request *request)
     struct json_found found;
     found.given = 0;
     struct board_notice notice;
-    struct gate *gate = request_rooms(request)->gate;
-    bool known = gate_sale_notice(gate, request->id, &notice);
-    request->counted = known || gate_sale_is_past(gate, request->id);
+    const struct board_notice *known = grab_look(request, &notice);
     if (request->http.body.len > 0 && !body_read(request, grab_fields, 2, &body, &found)) return;
     struct slice key = request->http.idempotency_key;
     if (request->http.has_idempotency_key && !key_is_good(key)) {
         reply_problem(request, PROBLEM_BAD_INPUT, "Idempotency-Key must be 1 to 64 bytes of printable UTF-8");
         return;
     }
-    if (!known) notice = (struct board_notice){ .admission = ADMISSION_LOGIN };
-    if (request->refused != PROBLEM_NONE) {
-        bool nobody = request->http.authorization.len == 0 && notice.admission != ADMISSION_OPEN;
-        reply_problem(request, nobody ? PROBLEM_NOT_LOGGED_IN : request->refused, NULL);
-        return;
-    }
-    struct grab grab = {
-        .sale_id = request->id, .key = key, .units = (uint32_t)body.units, .token_brought = (found.given & GIVEN_TOKEN) != 0
-    };
-    if (!grab_buyer(request, known ? &notice : NULL, &grab.buyer)) return;
-    if (!request_guarded(request)) return;
-    grab_guard(request, &notice, slice_of(body.token), &grab);
-
-    request->units = grab.units;
-    memcpy(request->key, key.data, key.len);
-    request->key[key.len] = '\0';
-    request->lined = notice.admission == ADMISSION_LINE;
-    request->let_in = false;
-    const struct line_ask ask = { .sale_id = request->id, .buyer = grab.buyer, .key = key, .units = grab.units };
-    bool waits = request->lined && !grab.token_brought;
-    /* Past admit_max only the same grab asked again waits: it was admitted the first time. */
-    if (waits && grab.turned_away) waits = line_knows(request_rooms(request)->lines, &ask);
-    if (waits) grab.turned_away = true; /* for the probe: what is no win is told at once */
-    request->ticket.done = waits ? grab_probed : grab_done;
-    gate_grab(request->reactor->lane, &grab, &request->ticket);
+    bool brought = found.given & GIVEN_TOKEN;
+    const struct grab_ask ask = { .units = (uint32_t)body.units,
+                                  .key = key,
+                                  .token = { brought ? body.token : NULL, brought ? strlen(body.token) : 0 } };
+    grab_enter(request, known, &ask);
 }

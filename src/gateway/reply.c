@@ -121,6 +121,12 @@ void reply_problem_send(struct request *request, enum problem problem, struct js
 
 void reply_problem(struct request *request, enum problem problem, const char *detail)
 {
+    const struct face *face = request_face(request);
+    if (face != NULL) {
+        request_count(request, problem);
+        face->problem(request, problem, detail);
+        return;
+    }
     struct json_out out;
     reply_problem_begin(request, &out, problem, detail);
     reply_problem_send(request, problem, &out);

@@ -101,13 +101,16 @@ enum problem request_unreadable(struct connection *connection, enum problem prob
     return first != PROBLEM_NONE ? first : problem;
 }
 
-/* "Bearer TOKEN", the word in any case. */
+/* "Bearer TOKEN", the word in any case; at some doors TOKEN alone. */
 bool request_token(const struct request *request, struct slice *token)
 {
     struct slice authorization = request->http.authorization;
-    if (authorization.len < 8 || strncasecmp(authorization.data, "Bearer ", 7) != 0) return false;
-    *token = (struct slice){ authorization.data + 7, authorization.len - 7 };
-    return true;
+    const struct face *face = request_face(request);
+    bool named = authorization.len >= 8 && strncasecmp(authorization.data, "Bearer ", 7) == 0;
+    bool bare = !named && authorization.len > 0 && face != NULL && face->token_bare;
+    size_t before = named ? 7 : 0;
+    *token = (struct slice){ authorization.data + before, authorization.len - before };
+    return named || bare;
 }
 
 /* Fills who; PROBLEM_NONE, or why the token given is no good. No token is nobody. */
@@ -178,7 +181,8 @@ static bool request_entitled(struct request *request)
 static void request_dispatch(struct request *request)
 {
     char allow[64];
-    const struct route *route = route_find(request->http.method, request->http.path, request->ids, allow);
+    const struct route *route = route_find(&request->reactor->server->options.doors, request->http.method,
+                                           request->http.path, request->ids, allow);
     request->route = route;
     if (route != NULL && route->who & WHO_BLOCKED) {
         route->handler(request);

@@ -8,6 +8,7 @@
 
 #include "gateway/connection.h"
 #include "gateway/counts.h"
+#include "gateway/face.h"
 #include "gateway/query.h"
 #include "gateway/routes.h"
 #include "guard/places.h"
@@ -70,6 +71,11 @@ bool request_guarded(struct request *request);
 static inline struct rooms *request_rooms(struct request *request)
 {
     return &request->reactor->server->rooms;
+}
+/* NULL: it is answered natively. */
+static inline const struct face *request_face(const struct request *request)
+{
+    return request->route != NULL ? request->route->face : NULL;
 }
 /* Where it is a grab that counts, its answer does: kind as in counts.h. */
 static inline void request_count(struct request *request, unsigned kind)

@@ -2,7 +2,9 @@
 #ifndef STAMPEDE_GATEWAY_RESOURCES_H
 #define STAMPEDE_GATEWAY_RESOURCES_H
 
+#include "base/slice.h"
 #include "engine/sale.h"
+#include "ledger/ledger.h"
 #include "wire/json_in.h"
 #include "wire/json_out.h"
 
@@ -17,12 +19,18 @@ struct rooms;
 
 /* users.c */
 void users_post(struct request *request);
+/* The same without reading: for a name without objection and a password that is not empty. Texts are copied. */
+void register_begin(struct request *request, const char *username, const char *password, enum role role);
+void login_begin(struct request *request, const char *username, const char *password);
+void logout_begin(struct request *request);
 void login_post(struct request *request);
 void logout_post(struct request *request);
 /* sales.c: what anyone may see */
 void sales_get(struct request *request);
 void sale_get(struct request *request);
 /* seller.c: what its seller may change */
+/* A sale of whoever is logged in, once its terms are read; they need not be good. */
+void sale_begin(struct request *request, const struct sale_terms *terms, uint32_t stock);
 void sales_post(struct request *request);
 void sale_patch(struct request *request);
 void stock_post(struct request *request);
@@ -45,6 +53,14 @@ void subscribe_post(struct request *request);
 void subscribe_delete(struct request *request);
 /* grabs.c */
 void grab_post(struct request *request);
+/* A grab as some door has read it: of the sale request->id by whoever is logged in, or by anyone where the sale is open. The
+ * slices may end with the handler. */
+struct grab_ask {
+    uint32_t units;
+    struct slice key;   /* at most IDEMPOTENCY_KEY_BYTES_MAX; empty: none */
+    struct slice token; /* a purchase token; data NULL: none was brought */
+};
+void grab_begin(struct request *request, const struct grab_ask *ask);
 /* line.c */
 void line_post(struct request *request);
 void place_get(struct request *request);

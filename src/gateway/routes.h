@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+struct face;
 struct request;
 
 /* Who may enter. ADMITTED: the sale itself says (its admission), the handler checks. SIGNED: anyone whose message is signed
@@ -32,14 +33,27 @@ struct route {
     unsigned who;
     enum rate_class class; /* what the guard counts it as; RATE_CLASSES: it is not counted */
     void (*handler)(struct request *request);
+    const struct face *face; /* of a door: how it answers; NULL: natively */
+};
+
+/* The rows of the doors that are open; the native ones are always there. */
+struct route_table {
+    const struct route *routes;
+    size_t count;
+};
+#define ROUTE_TABLES_MAX 8
+struct route_tables {
+    struct route_table tables[ROUTE_TABLES_MAX];
+    size_t count;
 };
 
 /* NULL if there is none; allow then gets the methods that the path has. ids gets what stands for each {name}, in order, and
  * is empty from there on. */
-const struct route *route_find(enum http_method method, struct slice path, struct slice ids[ROUTE_IDS_MAX], char allow[64]);
+const struct route *route_find(const struct route_tables *doors, enum http_method method, struct slice path,
+                               struct slice ids[ROUTE_IDS_MAX], char allow[64]);
 bool route_path_matches(const char *pattern, struct slice path, struct slice ids[ROUTE_IDS_MAX]);
 const char *method_word(enum http_method method); /* GET, …; "" for one that we do not know */
 /* One line a route: METHOD PATH ROLES. */
-void routes_print(FILE *out);
+void routes_print(const struct route_tables *doors, FILE *out);
 
 #endif

@@ -142,6 +142,11 @@ static void changed(struct gate_ticket *ticket, int status)
         reply_verdict(request, ticket->verdict);
         return;
     }
+    const struct face *face = request_face(request);
+    if (face != NULL) {
+        face->created(request, &ticket->sale);
+        return;
+    }
     struct json_out out;
     render_sale(reply_json(request, &out), &ticket->sale, gate_now_ms(request_rooms(request)->gate));
     reply_send(request, 200 + status, &out);
@@ -214,21 +219,31 @@ static void draft_check(struct request *request, const struct sale_draft *draft,
     request_query(request, event_run, event_checked);
 }
 
+void sale_begin(struct request *request, const struct sale_terms *terms, uint32_t stock)
+{
+    const char *objection = sale_terms_objection(terms);
+    if (objection != NULL) {
+        reply_problem(request, PROBLEM_BAD_INPUT, objection);
+        return;
+    }
+    const struct sale_draft draft = { .stock = stock, .change.terms = *terms };
+    draft_check(request, &draft, request->who.name);
+}
+
 void sales_post(struct request *request)
 {
     struct sale_body body;
     struct json_found found;
     if (!sale_body_read(request, sizeof sale_fields / sizeof *sale_fields, &body, &found)) return;
     if (!(found.given & TERM_OPENS)) body.terms.opens_ms = gate_now_ms(request_rooms(request)->gate);
-    const char *objection = sale_terms_objection(&body.terms);
+    const char *objection = NULL;
     if (!(found.given & GIVEN_STOCK)) objection = "stock is missing: an integer from 1 to 1000000000";
     if (!(found.given & TERM_NAME)) objection = "name is missing: a text of 1 to 128 bytes";
     if (objection != NULL) {
         reply_problem(request, PROBLEM_BAD_INPUT, objection);
         return;
     }
-    struct sale_draft draft = { .stock = (uint32_t)body.stock, .change.terms = body.terms };
-    draft_check(request, &draft, request->who.name);
+    sale_begin(request, &body.terms, (uint32_t)body.stock);
 }
 
 /* An event is its seller's: an admin who changes a sale for one is asked for an event of that seller. */

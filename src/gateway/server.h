@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "clerk/clerk.h"
 #include "gate/gate.h"
+#include "gateway/routes.h"
 #include "guard/admission.h"
 #include "guard/guard.h"
 #include "guard/line.h"
@@ -51,6 +52,7 @@ struct server_options {
     uint32_t drain_ms_max;
     uint32_t token_purchase_ttl_s;
     uint32_t payment_tolerance_s;
+    struct route_tables doors;
 };
 
 struct server {

@@ -3,6 +3,7 @@
 #include "gateway/request.h"
 #include "gateway/resources.h"
 
+#include <assert.h>
 #include <openssl/crypto.h>
 
 struct user_body {
@@ -40,13 +41,16 @@ static bool people_refused(struct request *request, enum people_result result)
     return true;
 }
 
-static void people_ask(struct request *request, const struct user_body *body, void (*done)(struct people_request *people))
+static void people_ask(struct request *request, const char *username, const char *password,
+                       void (*done)(struct people_request *people))
 {
     struct people_request *people = &request->people;
+    size_t username_len = strlen(username), password_len = strlen(password);
+    assert(username_len < sizeof people->username && password_len < sizeof people->password);
     people->done = done;
     people->people = request_rooms(request)->people;
-    memcpy(people->username, body->username, sizeof people->username);
-    memcpy(people->password, body->password, sizeof people->password);
+    memcpy(people->username, username, username_len + 1);
+    memcpy(people->password, password, password_len + 1);
 }
 
 /* The breaker judges what the work took, not the wait for a turn: a crowd that logs in at once is no failure, and being
@@ -62,6 +66,11 @@ static void register_done(struct people_request *people)
     struct request *request = REQUEST_OF(people, people);
     wait_excuse(request, people);
     if (people_refused(request, people->result)) return;
+    const struct face *face = request_face(request);
+    if (face != NULL) {
+        face->registered(request, people);
+        return;
+    }
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "username");
@@ -70,6 +79,13 @@ static void register_done(struct people_request *people)
     json_text(&out, role_word(people->role));
     json_object_end(&out);
     reply_send(request, 201, &out);
+}
+
+void register_begin(struct request *request, const char *username, const char *password, enum role role)
+{
+    people_ask(request, username, password, register_done);
+    request->people.role = role;
+    people_register(&request->people, request->reactor->mailbox);
 }
 
 void users_post(struct request *request)
@@ -86,9 +102,7 @@ void users_post(struct request *request)
     if (objection != NULL) {
         reply_problem(request, PROBLEM_BAD_INPUT, objection);
     } else {
-        people_ask(request, &body, register_done);
-        request->people.role = role;
-        people_register(&request->people, request->reactor->mailbox);
+        register_begin(request, body.username, body.password, role);
     }
     OPENSSL_cleanse(body.password, sizeof body.password);
 }
@@ -113,6 +127,11 @@ static void login_done(struct people_request *people)
     wait_excuse(request, people);
     login_count(request, people);
     if (people_refused(request, people->result)) return;
+    const struct face *face = request_face(request);
+    if (face != NULL) {
+        face->logged_in(request, people);
+        return;
+    }
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "token");
@@ -125,22 +144,26 @@ static void login_done(struct people_request *people)
     reply_send(request, 200, &out);
 }
 
+void login_begin(struct request *request, const char *username, const char *password)
+{
+    struct guard *guard = request_rooms(request)->guard;
+    uint64_t retry_ms;
+    if (!logins_may_try(guard->logins, slice_of(username), &request->visit.client, mono_ms(), &retry_ms)) {
+        request->retry_s = (uint32_t)((retry_ms + 999) / 1000);
+        guard_refused(guard, GUARD_LOGIN, &request->visit);
+        reply_problem(request, PROBLEM_TOO_MANY_TRIES, NULL);
+        return;
+    }
+    people_ask(request, username, password, login_done);
+    people_login(&request->people, request->reactor->mailbox);
+}
+
 void login_post(struct request *request)
 {
     struct user_body body = { .role = "" };
     struct json_found found;
     if (!body_read(request, user_fields, LOGIN_FIELDS, &body, &found)) return;
-    uint64_t retry_ms;
-    if (!logins_may_try(request_rooms(request)->guard->logins, slice_of(body.username), &request->visit.client, mono_ms(),
-                        &retry_ms)) {
-        request->retry_s = (uint32_t)((retry_ms + 999) / 1000);
-        guard_refused(request_rooms(request)->guard, GUARD_LOGIN, &request->visit);
-        reply_problem(request, PROBLEM_TOO_MANY_TRIES, NULL);
-        OPENSSL_cleanse(body.password, sizeof body.password);
-        return;
-    }
-    people_ask(request, &body, login_done);
-    people_login(&request->people, request->reactor->mailbox);
+    login_begin(request, body.username, body.password);
     OPENSSL_cleanse(body.password, sizeof body.password);
 }
 
@@ -148,16 +171,25 @@ static void logout_done(struct people_request *people)
 {
     struct request *request = REQUEST_OF(people, people);
     if (people_refused(request, people->result)) return;
+    const struct face *face = request_face(request);
+    if (face != NULL) {
+        face->logged_out(request);
+        return;
+    }
     reply_raw(request, &(struct http_head){ .status = 204 }, (struct slice){ "", 0 });
 }
 
-void logout_post(struct request *request)
+void logout_begin(struct request *request)
 {
-    if (!body_none(request)) return;
     struct people_request *people = &request->people;
     people->done = logout_done;
     people->people = request_rooms(request)->people;
     people->token_id = request->who.token_id;
     people->expires_ms = request->who.expires_ms;
     people_logout(people, request->reactor->mailbox);
+}
+
+void logout_post(struct request *request)
+{
+    if (body_none(request)) logout_begin(request);
 }

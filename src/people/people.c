@@ -385,7 +385,7 @@ static void request_ask(struct people_request *request, struct crew *crew, uint3
 void people_register(struct people_request *request, struct crew_mailbox *mailbox)
 {
     assert(people_username_objection(slice_of(request->username)) == NULL);
-    assert(people_password_objection(slice_of(request->password)) == NULL);
+    assert(request->password[0] != '\0'); /* how long it must be is a rule of the way in */
     assert(request->role == ROLE_CUSTOMER || request->role == ROLE_SELLER);
     request_ask(request, request->people->crew, REGISTER_QUEUE, mailbox, register_work);
 }

@@ -39,6 +39,11 @@ const char *problem_code(enum problem problem)
     return problem_row(problem)->code;
 }
 
+const char *problem_detail(enum problem problem)
+{
+    return problem_row(problem)->detail.data;
+}
+
 void problem_begin(struct json_out *out, enum problem problem, const char *detail)
 {
     const struct problem_row *row = problem_row(problem);

@@ -75,6 +75,7 @@ enum problem {
 
 int problem_status(enum problem problem);
 const char *problem_code(enum problem problem);
+const char *problem_detail(enum problem problem); /* the default */
 /* Opens the object and writes type, title, status, code, detail (NULL: the default); the caller may add and must end it. */
 void problem_begin(struct json_out *out, enum problem problem, const char *detail);
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 import yaml
-from harness import ROOT, Shop, mint_name, problem, run, time_text
+from harness import DOOR_PATHS, ROOT, Shop, mint_name, problem, run, time_text
 
 ACTORS = ["nobody", "customer", "other customer", "seller", "other seller", "admin"]
 WORDS = {"anyone", "customer", "seller", "admin", "admitted", "signed"}
@@ -24,7 +24,10 @@ def routes_read():
 
 
 # The table is read once, when the tests are collected: each row becomes a test for each actor.
-ROUTES = routes_read()
+ALL_ROUTES = routes_read()
+# Doors speak as their clients expect; what each says to whom stands in the tests of the doors.
+DOORS = [row for row in ALL_ROUTES if row[1].startswith(DOOR_PATHS)]
+ROUTES = [row for row in ALL_ROUTES if row not in DOORS]
 
 
 def plain(path):
@@ -66,6 +69,12 @@ def test_the_table_opens_what_api_opens():
                 ("DELETE", "/v1/events/{}/subscribe"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
     for method, path, roles in ROUTES:
         assert roles == expected.get((method, plain(path)), {"anyone"}), (method, path, roles)
+
+
+def test_the_doors_open_what_their_interfaces_open():
+    expected = {("POST", "/api/auth/logout"): {"customer", "seller", "admin"}}
+    assert {(method, plain(path)): set(roles) for method, path, roles in DOORS} == expected
+    assert len(DOORS) == len(expected)
 
 
 class Stage:
@@ -154,6 +163,20 @@ def test_a_route_answers_those_it_is_open_to_and_nobody_else(server, method, pat
     stage.shop.close()
 
 
+@pytest.mark.parametrize("actor", ACTORS)
+@pytest.mark.parametrize("method,path,roles", DOORS, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_door_lets_in_those_it_is_open_to_and_nobody_else(server, method, path, roles, actor):
+    stage = Stage(server)
+    before = stage.look()
+    answer = stage.shop.client.request(method, stage.path(path), None, stage.tokens[actor])
+    if not roles & {"anyone", "admitted", actor.split()[-1]}:
+        assert answer.status in (401, 403), f"{actor}: {answer!r}"
+        assert stage.look() == before, "refused, and yet something changed"
+    else:
+        assert answer.status < 500 and answer.status != 403, f"{actor}: {answer!r}"
+    stage.shop.close()
+
+
 @pytest.mark.parametrize("actor", ["nobody", "customer", "other seller"])
 def test_a_closed_route_says_no_before_it_reads_the_body(server, actor):
     """P8: who may not enter does not learn what a good body would be."""
@@ -176,7 +199,7 @@ def test_openapi_lists_exactly_these_routes(server):
     assert answer.status == 200 and "yaml" in answer.headers["content-type"], answer
     assert answer.body == (ROOT / "docs" / "openapi.yaml").read_bytes(), "the binary serves another description than docs/ has"
     described, found = openapi_routes(answer.body)
-    assert found == {(method, plain(path)) for method, path, _ in ROUTES}
+    assert found == {(method, plain(path)) for method, path, _ in ALL_ROUTES}
     assert described["info"]["version"] in run("version").out
 
 

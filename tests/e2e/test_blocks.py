@@ -6,7 +6,7 @@ import threading
 import urllib.parse
 
 import pytest
-from harness import ServerDied, eventually, mint_name, problem, run
+from harness import DOOR_PATHS, ServerDied, eventually, mint_name, problem, run
 
 
 class Blocks:
@@ -255,6 +255,8 @@ def test_a_blocked_address_is_refused_on_every_route_but_three(own_server):
                     assert answer.status == 200, (path, answer)
                 elif path.endswith("/grabs") and token is None:
                     problem(answer, 401, "NOT_LOGGED_IN")  # the order of a grab's problems
+                elif pattern.startswith(DOOR_PATHS):  # in its own words
+                    assert answer.status == 403, (path, answer)
                 else:
                     problem(answer, 403, "BLOCKED")
         for method, path in (("GET", "/v1/nothing"), ("DELETE", "/v1/sales")):

@@ -98,6 +98,7 @@ static void defaults_are_those_of_the_interface(void **state)
         { "webhook_retry_ms_min", "1000" },
         { "webhook_retry_ms_max", "3600000" },
         { "webhook_give_up_s", "259200" },
+        { "door_coupon", "on" },
     };
     assert_int_equal(sizeof(script) / sizeof(script[0]), OPTIONS_COUNT);
     for (size_t i = 0; i < OPTIONS_COUNT; i++)
