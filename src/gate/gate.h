@@ -116,6 +116,8 @@ bool gate_expire(struct gate *gate, uint32_t slice_us);
 
 /* From memory, at once, with no ticket: false where memory does not have it and the ledger is to be asked. */
 bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
+/* The sale of a seller by its name, also one that is over and gone from memory; 0: there never was one. */
+uint64_t gate_sale_by_name(struct gate *gate, struct slice seller, struct slice name);
 /* Calls look with a copy of every sale in memory, in no order; one made meanwhile may be missed, one may come twice. */
 void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
 /* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */

@@ -213,6 +213,14 @@ bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out)
     return found;
 }
 
+uint64_t gate_sale_by_name(struct gate *gate, struct slice seller, struct slice name)
+{
+    pthread_mutex_lock(&gate->lock);
+    uint64_t sale_id = engine_sale_by_name(gate->engine, seller, name);
+    pthread_mutex_unlock(&gate->lock);
+    return sale_id;
+}
+
 /* The lock is taken anew for each, so that grabs go on meanwhile. From the last to the first, because housekeeping moves the
  * last to where one has gone: it has been looked at by then. */
 void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg)

@@ -128,28 +128,12 @@ static void remove_done(struct crew_job *job)
     }
 }
 
-/* Of a path, where + is a plus. False when an escape is wrong or it does not fit. */
-static bool percent_decode(struct slice text, char *out, size_t size, size_t *len)
-{
-    *len = 0;
-    for (size_t at = 0; at < text.len; at++) {
-        uint8_t byte = (uint8_t)text.data[at];
-        if (byte == '%') {
-            if (text.len - at < 3 || !hex_decode(&byte, (struct slice){ text.data + at + 1, 2 })) return false;
-            at += 2;
-        }
-        if (*len == size) return false;
-        out[(*len)++] = (char)byte;
-    }
-    return true;
-}
-
 void block_delete(struct request *request)
 {
-    char entry[BLOCK_ENTRY_BYTES_MAX];
+    char entry[BLOCK_ENTRY_BYTES_MAX + 1];
     size_t len;
     if (!body_none(request)) return;
-    if (!percent_decode(request->ids[0], entry, sizeof entry, &len)) {
+    if (!http_segment_decode(request->ids[0], entry, sizeof entry, &len)) {
         reply_problem(request, PROBLEM_BAD_INPUT,
                       "the entry in the path must be percent-encoded and no longer than an entry is");
         return;

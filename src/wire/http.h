@@ -120,5 +120,8 @@ size_t http_head_write(char *out, size_t size, const struct http_head *head);
 /* One field of a query, percent-decoded into out with a NUL. False if absent. *bad when it is there but its encoding is
  * wrong, it is not UTF-8, has a NUL, does not fit or is there twice; out is empty then. */
 bool http_query_get(struct slice query, const char *name, char *out, size_t size, bool *bad);
+/* One segment of a path, percent-decoded into out with a NUL behind its len bytes; here + is a plus. False when an escape is
+ * wrong or it does not fit. What the bytes are is not judged. */
+bool http_segment_decode(struct slice segment, char *out, size_t size, size_t *len);
 
 #endif

@@ -59,3 +59,19 @@ bool http_query_get(struct slice query, const char *name, char *out, size_t size
     if (*bad) out[0] = '\0';
     return found;
 }
+
+bool http_segment_decode(struct slice segment, char *out, size_t size, size_t *len)
+{
+    *len = 0;
+    for (size_t at = 0; at < segment.len; at++) {
+        uint8_t byte = (uint8_t)segment.data[at];
+        if (byte == '%') {
+            if (segment.len - at < 3 || !hex_decode(&byte, (struct slice){ segment.data + at + 1, 2 })) return false;
+            at += 2;
+        }
+        if (*len + 1 >= size) return false;
+        out[(*len)++] = (char)byte;
+    }
+    out[*len] = '\0';
+    return true;
+}

@@ -197,6 +197,7 @@ static void a_sale_that_is_over_leaves_memory_only_when_filed(void **state)
     struct sale_terms terms = phone;
     gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, 1, &taken.ticket);
     assert_int_equal(taken.ticket.verdict, VERDICT_NAME_TAKEN);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("sam"), SLICE("phone")), sale);
     stand_close(stand);
 }
 
@@ -210,6 +211,21 @@ static struct told create_named(struct stand *stand, const char *seller, const c
     gate_create(stand->lane, &(struct asker){ .name = slice_of(seller) }, &terms, 1, &told.ticket);
     if (told.times == 0) stand_await(stand, &told);
     return told;
+}
+
+static void a_name_means_a_sale_of_its_seller_only(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sams = create_named(stand, "sam", "lamp", 0).ticket.sale.id;
+    uint64_t toms = create_named(stand, "tom", "lamp", 0).ticket.sale.id;
+    assert_int_not_equal(sams, toms);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("sam"), SLICE("lamp")), sams);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("tom"), SLICE("lamp")), toms);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("tom"), SLICE("Lamp")), 0);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("to"), SLICE("mlamp")), 0);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE(""), SLICE("")), 0);
+    stand_close(stand);
 }
 
 static void a_seller_has_so_many_sales_at_once_and_no_more(void **state)
@@ -262,6 +278,7 @@ int main(void)
                                         stand_end),
         cmocka_unit_test_setup_teardown(a_change_merges_only_what_was_given, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_sale_that_is_over_leaves_memory_only_when_filed, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_name_means_a_sale_of_its_seller_only, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_seller_has_so_many_sales_at_once_and_no_more, stand_begin, stand_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,8 +61,31 @@ static void fields_are_found_decoded_and_refused_when_doubtful(void **state)
     }
 }
 
+/* Into 8 bytes. */
+static void a_segment_of_a_path_is_decoded_and_a_plus_stays_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *segment, *value; /* NULL: refused */
+    } script[] = {
+        { "", "" },         { "abc", "abc" },         { "a%20b", "a b" },   { "a+b", "a+b" },         { "%2F", "/" },
+        { "%41%62", "Ab" }, { "1234567", "1234567" }, { "12345678", NULL }, { "%C3%A9", "\xc3\xa9" }, { "%", NULL },
+        { "%4", NULL },     { "%4g", NULL },          { "a%", NULL },
+    };
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
+        char out[8];
+        size_t len;
+        bool good = http_segment_decode(slice_of(script[i].segment), out, sizeof(out), &len);
+        assert_int_equal(good, script[i].value != NULL);
+        if (!good) continue;
+        assert_string_equal(out, script[i].value);
+        assert_int_equal(len, strlen(out));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(fields_are_found_decoded_and_refused_when_doubtful) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(fields_are_found_decoded_and_refused_when_doubtful),
+                                        cmocka_unit_test(a_segment_of_a_path_is_decoded_and_a_plus_stays_one) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
