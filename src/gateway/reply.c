@@ -5,9 +5,9 @@
 
 #include <assert.h>
 
-/* Header lines beside those every answer has. A handler's own are short. */
+/* Header lines beside those every answer has. The longest that a handler brings is one with a token. */
 struct header_lines {
-    char data[512];
+    char data[TOKEN_BYTES_MAX + 512];
     size_t len;
 };
 
@@ -68,7 +68,8 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     struct http_head whole = *head;
     whole.keep_alive = request->http.keep_alive && !reactor->draining && !head->endless;
     whole.content_length = body.len;
-    struct header_lines lines = { .len = 0 };
+    struct header_lines lines;
+    lines.len = 0;
     lines_add(&lines, head->extra);
     lines_add_retry(&lines, head->status, request->retry_s);
     lines_add_rate(&lines, &request->visit.allowance);
@@ -178,7 +179,8 @@ void reply_refusal(struct reactor *reactor, enum problem problem)
     problem_begin(&out, problem, NULL);
     json_object_end(&out);
     int status = problem_status(problem);
-    struct header_lines lines = { .len = 0 };
+    struct header_lines lines;
+    lines.len = 0;
     lines_add_retry(&lines, status, 0);
     const struct http_head head = { .status = status,
                                     .content_type = SLICE("application/problem+json"),

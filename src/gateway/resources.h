@@ -21,7 +21,8 @@ struct rooms;
 void users_post(struct request *request);
 /* The same without reading: for a name without objection and a password that is not empty. Texts are copied. */
 void register_begin(struct request *request, const char *username, const char *password, enum role role);
-void login_begin(struct request *request, const char *username, const char *password);
+/* kind as in struct people_request. */
+void login_begin(struct request *request, const char *username, const char *password, const char *(*kind)(enum role role));
 void logout_begin(struct request *request);
 void login_post(struct request *request);
 void logout_post(struct request *request);

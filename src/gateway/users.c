@@ -144,7 +144,7 @@ static void login_done(struct people_request *people)
     reply_send(request, 200, &out);
 }
 
-void login_begin(struct request *request, const char *username, const char *password)
+void login_begin(struct request *request, const char *username, const char *password, const char *(*kind)(enum role role))
 {
     struct guard *guard = request_rooms(request)->guard;
     uint64_t retry_ms;
@@ -155,6 +155,7 @@ void login_begin(struct request *request, const char *username, const char *pass
         return;
     }
     people_ask(request, username, password, login_done);
+    request->people.kind = kind;
     people_login(&request->people, request->reactor->mailbox);
 }
 
@@ -163,7 +164,7 @@ void login_post(struct request *request)
     struct user_body body = { .role = "" };
     struct json_found found;
     if (!body_read(request, user_fields, LOGIN_FIELDS, &body, &found)) return;
-    login_begin(request, body.username, body.password);
+    login_begin(request, body.username, body.password, NULL);
     OPENSSL_cleanse(body.password, sizeof body.password);
 }
 

@@ -142,6 +142,18 @@ struct ledger_orders_query {
 enum fault ledger_orders(struct ledger *ledger, const struct ledger_orders_query *query,
                          void (*visit)(void *arg, const struct order *order), void *arg) MUST_USE;
 
+/* Pages by number, the oldest first: what comes new does not move the others. */
+struct ledger_page {
+    struct slice name; /* whose */
+    uint64_t skip;
+    uint32_t limit;
+};
+enum fault ledger_sales_of(struct ledger *ledger, const struct ledger_page *page,
+                           void (*visit)(void *arg, const struct sale *sale), void *arg) MUST_USE;
+/* The sales that a buyer has won in, once for each order that counts. */
+enum fault ledger_sales_won(struct ledger *ledger, const struct ledger_page *page,
+                            void (*visit)(void *arg, const struct sale *sale), void *arg) MUST_USE;
+
 /* Users and logouts: synchronous, durable when they return. */
 enum role { ROLE_NONE = 0, ROLE_CUSTOMER = 1, ROLE_SELLER = 2, ROLE_ADMIN = 3 };
 const char *role_word(enum role role);

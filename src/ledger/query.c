@@ -233,3 +233,52 @@ enum fault ledger_orders(struct ledger *ledger, const struct ledger_orders_query
     uint32_t count = 0;
     return orders_list(ledger, id, visit, arg, &count);
 }
+
+enum fault ledger_sales_of(struct ledger *ledger, const struct ledger_page *page,
+                           void (*visit)(void *arg, const struct sale *sale), void *arg)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_SALES_PAGE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, page->name);
+    bind_number(s, 2, page->limit);
+    bind_number(s, 3, page->skip < INT64_MAX ? page->skip : INT64_MAX);
+    struct sale sale;
+    bool damaged = false;
+    int rc;
+    while (!damaged && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        damaged = !row_sale(s, &sale);
+        if (!damaged) visit(arg, &sale);
+    }
+    fault = statement_close(ledger, STATEMENT_SALES_PAGE, rc);
+    return damaged ? FAULT_DAMAGE : fault;
+}
+
+/* Era by era, the oldest first. What is skipped is stepped over, as an OFFSET would. */
+enum fault ledger_sales_won(struct ledger *ledger, const struct ledger_page *page,
+                            void (*visit)(void *arg, const struct sale *sale), void *arg)
+{
+    uint64_t last, seen = 0;
+    enum fault fault = order_last(ledger, &last);
+    if (fault != FAULT_NONE) return fault;
+    uint32_t count = 0;
+    for (uint64_t era = 0; era <= last >> ORDERS_ERA_BITS && count < page->limit; era++) {
+        sqlite3_stmt *s;
+        fault = statement_open(ledger, STATEMENT_SALES_WON, &s);
+        if (fault != FAULT_NONE) return fault;
+        bind_slice(s, 1, page->name);
+        bind_number(s, 2, era);
+        struct sale sale;
+        bool damaged = false;
+        int rc = SQLITE_DONE;
+        while (!damaged && count < page->limit && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+            if (seen++ < page->skip) continue;
+            damaged = !row_sale(s, &sale);
+            if (!damaged) visit(arg, &sale);
+            count++;
+        }
+        fault = statement_close(ledger, STATEMENT_SALES_WON, rc);
+        if (damaged || fault != FAULT_NONE) return damaged ? FAULT_DAMAGE : fault;
+    }
+    return FAULT_NONE;
+}

@@ -152,6 +152,11 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                                    " WHERE event_id = ?6 AND event_id > 0 AND id < ?2 AND (?5 = '' OR seller = ?5)"
                                    " AND (?3 < 0 OR " STATE_AT " = ?3) ORDER BY id DESC LIMIT ?4",
 
+    [STATEMENT_SALES_PAGE] = "SELECT " SALE_COLUMNS " FROM sales INDEXED BY sales_by_seller"
+                             " WHERE seller = ?1 ORDER BY id LIMIT ?2 OFFSET ?3",
+    [STATEMENT_SALES_WON] = "SELECT " SALE_COLUMNS " FROM orders INDEXED BY orders_by_buyer CROSS JOIN sales ON id = sale"
+                            " WHERE era = ?2 AND buyer = ?1 AND state <= 1 ORDER BY no",
+
     [STATEMENT_ORDERS_LIST] = "SELECT " ORDER_COLUMNS " FROM orders"
                               " WHERE no < ?2 AND no >= ?8 AND (?3 < 0 OR state = ?3) ORDER BY no DESC LIMIT ?4",
     [STATEMENT_ORDERS_LIST_BUYER] =

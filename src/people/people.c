@@ -309,7 +309,10 @@ static enum people_result token_make(struct people_request *request, struct desk
     const char *word = role_word(role);
     memcpy(claims.role, word, strlen(word) + 1);
     claims.not_before_s = claims.issued_s;
-    claims.expires_s = claims.issued_s + request->people->token_ttl_s;
+    const char *kind = request->kind != NULL ? request->kind(role) : "";
+    assert(strlen(kind) < sizeof(claims.kind));
+    memcpy(claims.kind, kind, strlen(kind) + 1);
+    claims.expires_s = claims.issued_s + (request->kind != NULL ? PEOPLE_DOOR_TTL_S : request->people->token_ttl_s);
     while (claims.token_id == 0) random_bytes(&claims.token_id, sizeof(claims.token_id));
 
     size_t made = jwt_make(desk->mac, &claims, request->token, sizeof(request->token) - 1);
@@ -385,7 +388,7 @@ static void request_ask(struct people_request *request, struct crew *crew, uint3
 void people_register(struct people_request *request, struct crew_mailbox *mailbox)
 {
     assert(people_username_objection(slice_of(request->username)) == NULL);
-    assert(request->password[0] != '\0'); /* how long it must be is a rule of the way in */
+    assert(request->password[0] != '\0');
     assert(request->role == ROLE_CUSTOMER || request->role == ROLE_SELLER);
     request_ask(request, request->people->crew, REGISTER_QUEUE, mailbox, register_work);
 }

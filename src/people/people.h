@@ -72,10 +72,14 @@ struct people_request {
     char password[PASSWORD_CHARS_MAX * 4 + 1]; /* wiped when done */
     enum role role;                            /* register: in; login: out */
     uint64_t token_id, expires_ms;             /* logout: in; login: out */
+    /* login, NULL: a token as usual. Else one for a door: it lives an hour and says username and kind, too, in the word that
+     * the door has for the role. */
+    const char *(*kind)(enum role role);
     enum people_result result;
     char token[TOKEN_BYTES_MAX]; /* login: out, ended by NUL */
 };
-/* done() is called on the mailbox's thread, also for PEOPLE_BUSY. */
+#define PEOPLE_DOOR_TTL_S 3600
+/* done() is called on the mailbox's thread, also for PEOPLE_BUSY. How long a password must be is for the way in to say. */
 void people_register(struct people_request *request, struct crew_mailbox *mailbox);
 void people_login(struct people_request *request, struct crew_mailbox *mailbox);
 void people_logout(struct people_request *request, struct crew_mailbox *mailbox);

@@ -227,6 +227,12 @@ static size_t payload_write(const struct jwt_claims *claims, char *out, size_t s
     json_u64(&json, claims->expires_s);
     json_key(&json, "jti");
     json_string(&json, id);
+    if (claims->kind[0] != '\0') {
+        json_key(&json, "username");
+        json_text(&json, claims->subject);
+        json_key(&json, "kind");
+        json_text(&json, claims->kind);
+    }
     json_object_end(&json);
     return json.overflow ? 0 : json.len;
 }
@@ -308,6 +314,17 @@ static bool eat_token_id(struct cursor *cursor, uint64_t *out)
     return true;
 }
 
+/* What the tokens of doors have more. Their username is the subject again, of which one is enough. */
+static bool eat_kind(struct cursor *cursor, struct jwt_claims *out)
+{
+    char username[sizeof(out->subject)];
+    out->kind[0] = '\0';
+    if (eat(cursor, SLICE("\"}"))) return true;
+    return eat(cursor, SLICE("\",\"username\":\"")) && eat_string(cursor, username, sizeof(username) - 1) &&
+           strcmp(username, out->subject) == 0 && eat(cursor, SLICE("\",\"kind\":\"")) &&
+           eat_string(cursor, out->kind, sizeof(out->kind) - 1) && eat(cursor, SLICE("\"}"));
+}
+
 static bool payload_read_short(struct slice payload, struct jwt_claims *out)
 {
     struct cursor cursor = { payload.data, payload.data + payload.len };
@@ -317,7 +334,7 @@ static bool payload_read_short(struct slice payload, struct jwt_claims *out)
            eat(&cursor, SLICE("\",\"iat\":")) && eat_number(&cursor, &out->issued_s) && eat(&cursor, SLICE(",\"nbf\":")) &&
            eat_number(&cursor, &out->not_before_s) && eat(&cursor, SLICE(",\"exp\":")) &&
            eat_number(&cursor, &out->expires_s) && eat(&cursor, SLICE(",\"jti\":\"")) &&
-           eat_token_id(&cursor, &out->token_id) && eat(&cursor, SLICE("\"}")) && cursor.at == cursor.end;
+           eat_token_id(&cursor, &out->token_id) && eat_kind(&cursor, out) && cursor.at == cursor.end;
 }
 
 /* Which key the header names, or the ring's count. A header spelt as jwt_make() spells it is found by its bytes. */

@@ -18,6 +18,7 @@
 struct jwt_claims {
     char subject[BUYER_BYTES_MAX + 1];
     char role[16];
+    char kind[16]; /* not empty: the role in the words of a door; the token then has username, too, which is the subject */
     uint64_t token_id; /* jti, 16 hex digits */
     uint64_t issued_s, not_before_s, expires_s;
 };

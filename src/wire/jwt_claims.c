@@ -64,6 +64,7 @@ bool jwt_claims_read(struct slice text, struct jwt_claims *out)
     if (root == NULL) return false;
 
     struct slice subject = member_text(root, "sub");
+    out->kind[0] = '\0'; /* only for reading by others: nothing here rests on it */
     bool good = slice_is(member_text(root, "iss"), JWT_ISSUER) && slice_is(member_text(root, "aud"), JWT_AUDIENCE);
     good = good && !text_has_control(subject) && copy_text(out->subject, sizeof(out->subject) - 1, subject);
     good = good && copy_text(out->role, sizeof(out->role) - 1, member_text(root, "role"));

@@ -72,7 +72,9 @@ def test_the_table_opens_what_api_opens():
 
 
 def test_the_doors_open_what_their_interfaces_open():
-    expected = {("POST", "/api/auth/logout"): {"customer", "seller", "admin"}}
+    everyone = {"customer", "seller", "admin"}
+    expected = {("POST", "/api/users"): {"anyone"}, ("POST", "/api/auth"): {"anyone"}, ("POST", "/api/auth/logout"): everyone,
+                ("POST", "/api/users/{}/coupons"): {"seller"}, ("GET", "/api/users/{}/coupons"): everyone, ("PATCH", "/api/users/{}/coupons/{}"): {"customer"}}
     assert {(method, plain(path)): set(roles) for method, path, roles in DOORS} == expected
     assert len(DOORS) == len(expected)
 

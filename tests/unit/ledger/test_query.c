@@ -350,6 +350,8 @@ static void no_list_scans_a_table(void **state)
         { STATEMENT_SALES_LIST, false },
         { STATEMENT_SALES_LIST_SELLER, false },
         { STATEMENT_SALES_LIST_EVENT, false },
+        { STATEMENT_SALES_PAGE, false },
+        { STATEMENT_SALES_WON, false },
         { STATEMENT_ORDER_EXPIRE, false },
         { STATEMENT_ORDER_PAY, false },
         { STATEMENT_ORDER_CANCEL, false },

@@ -99,6 +99,35 @@ static void what_is_made_is_exactly_this_and_is_taken(void **state)
     free(tight);
 }
 
+/* A door's token says the same twice, in the words of its clients, and is ours on every route. */
+static void a_token_of_a_door_says_username_and_kind(void **state)
+{
+    (void)state;
+    char made[TOKEN_BYTES_MAX], forged[TOKEN_BYTES_MAX];
+    struct jwt_claims claims = sample, back;
+    snprintf(claims.kind, sizeof(claims.kind), "saler");
+
+    size_t len = jwt_make(mac, &claims, made, sizeof(made));
+    size_t want = forge("{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"k2\"}",
+                        "{" FROM "," WHO "," TIMES "," ID ",\"username\":\"ann\",\"kind\":\"saler\"}", KEY2, EVP_sha256(),
+                        forged);
+    assert_int_equal(len, want);
+    assert_memory_equal(made, forged, len);
+    assert_int_equal(check(made, len, &back), JWT_GOOD);
+    assert_string_equal(back.subject, "ann");
+    assert_string_equal(back.kind, "saler");
+    len = jwt_make(mac, &sample, made, sizeof(made));
+    assert_int_equal(check(made, len, &back), JWT_GOOD);
+    assert_string_equal(back.kind, "");
+
+    memset(claims.subject, 'a', sizeof(claims.subject) - 1);
+    claims.subject[sizeof(claims.subject) - 1] = '\0';
+    len = jwt_make(mac, &claims, made, sizeof(made));
+    assert_true(len > 0);
+    assert_int_equal(check(made, len, &back), JWT_GOOD);
+    assert_string_equal(back.subject, claims.subject);
+}
+
 static void names_that_need_escapes_or_are_long_come_back_as_they_were(void **state)
 {
     (void)state;
@@ -383,6 +412,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_made_is_exactly_this_and_is_taken),
+        cmocka_unit_test(a_token_of_a_door_says_username_and_kind),
         cmocka_unit_test(names_that_need_escapes_or_are_long_come_back_as_they_were),
         cmocka_unit_test(tokens_are_judged_row_by_row),
         cmocka_unit_test(other_digests_do_not_sign_for_us),
