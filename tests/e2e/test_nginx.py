@@ -1,0 +1,251 @@
+"""deploy/nginx.conf with a real nginx in front of a real server: TLS, whose address counts, and what nginx itself refuses."""
+
+import concurrent.futures
+import pathlib
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+
+import pytest
+from harness import Client, Server, Shop, end_with_parent, eventually, mint_name, problem
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# As in the file.
+RATE_PER_S, BURST, CONNECTIONS = 50, 100, 100
+
+
+def port_free():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Front:
+    """nginx with the file as it is delivered, but for the ports, the files and the name of the shop."""
+
+    def __init__(self, server, folder, rate=None):
+        self.server, self.folder, self.rate = server, folder, rate
+        self.host, self.port, self.plain_port = "127.0.0.1", port_free(), port_free()
+        self.context = None
+        self.process = None
+
+    def conf(self):
+        text = (ROOT / "deploy" / "nginx.conf").read_text()
+        temporary = "".join(f"    {name}_temp_path {self.folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        changes = {
+            "user www-data;\n": "daemon off;\n",
+            "worker_processes auto;": "worker_processes 2;",
+            "worker_rlimit_nofile 65536;\n": "",
+            "worker_connections 16384;": "worker_connections 512;",
+            "pid /run/nginx.pid;": f"pid {self.folder}/pid;",
+            "/var/log/nginx/error.log": f"{self.folder}/error.log",
+            "/var/log/nginx/access.log combined buffer=64k flush=1s": f"{self.folder}/access.log",
+            "\nhttp {\n": f"\nhttp {{\n{temporary}",
+            "server 127.0.0.1:20080;": f"server {self.server.host}:{self.server.port};",
+            "listen 80;": f"listen 127.0.0.1:{self.plain_port};",
+            "listen 443 ssl http2;": f"listen 127.0.0.1:{self.port} ssl http2;",
+            "/etc/ssl/SHOP.EXAMPLE.crt": str(self.folder / "cert.pem"),
+            "/etc/ssl/private/SHOP.EXAMPLE.key": str(self.folder / "key.pem"),
+            "server_name SHOP.EXAMPLE;": "server_name localhost;",
+        }
+        if self.rate is not None:
+            changes[f"rate={RATE_PER_S}r/s"] = f"rate={self.rate}r/s"
+        for old, new in changes.items():
+            assert old in text, f"deploy/nginx.conf has no {old!r}"
+            text = text.replace(old, new)
+        assert not re.search(r"^[^#]*SHOP\.EXAMPLE", text, re.M)
+        return text
+
+    def start(self):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.folder / "key.pem", "-out",
+                        self.folder / "cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True,
+                       capture_output=True, timeout=60)
+        self.context = ssl.create_default_context(cafile=str(self.folder / "cert.pem"))
+        path = self.folder / "nginx.conf"
+        path.write_text(self.conf())
+        nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")
+        with open(self.folder / "stderr", "wb") as log:
+            self.process = subprocess.Popen([nginx, "-p", self.folder, "-c", path], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            preexec_fn=end_with_parent)
+        eventually(self.answers, 30)
+        return self
+
+    def answers(self):
+        assert self.process.poll() is None, (self.folder / "stderr").read_text()
+        try:
+            socket.create_connection((self.host, self.port), 5).close()
+        except OSError:
+            return False
+        return True
+
+    def raw(self, timeout=10, source="127.0.0.1"):
+        plain = socket.create_connection((self.host, self.port), timeout, source_address=(source, 0))
+        return self.context.wrap_socket(plain, server_hostname="localhost")
+
+    def stop(self):
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
+
+
+class From(Client):
+    """A client at another address of this machine: all of 127/8 is loopback."""
+
+    def __init__(self, front, source):
+        super().__init__(front)
+        self.server = self
+        self.front, self.source = front, source
+
+    def raw(self, timeout=10):
+        return self.front.raw(timeout, self.source)
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory):
+    """A rate that no test meets; but few reads from one address, by us."""
+    with Server("--proxies", "127.0.0.1", "--limits", "ip_query_per_s=1,ip_query_burst=5") as server:
+        one = Front(server, tmp_path_factory.mktemp("nginx"), rate=10000)
+        try:
+            yield one.start()
+        finally:
+            one.stop()
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory):
+    """The numbers of the file."""
+    with Server("--proxies", "127.0.0.1") as server:
+        one = Front(server, tmp_path_factory.mktemp("nginx"))
+        try:
+            yield one.start()
+        finally:
+            one.stop()
+
+
+def test_nginx_finds_no_fault_in_the_file(front):
+    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")
+    done = subprocess.run([nginx, "-t", "-p", front.folder, "-c", front.folder / "nginx.conf"], capture_output=True, timeout=60)
+    assert done.returncode == 0 and b"[warn]" not in done.stderr, done.stderr
+
+
+def test_a_whole_sale_goes_through_nginx_and_tls(front):
+    with From(front, "127.0.0.21") as client:
+        seller, ann, bob = (front.server.token(mint_name(name), role) for name, role in (("s", "seller"), ("ann", "customer"), ("bob", "customer")))
+        sale = client.post("/v1/sales", {"name": mint_name("sale"), "stock": 1}, seller).json()["id"]
+        won = client.post(f"/v1/sales/{sale}/grabs", None, ann, key="k")
+        assert won.status == 201, won
+        again = client.post(f"/v1/sales/{sale}/grabs", None, ann, key="k")
+        assert (again.status, again.json()["order"]) == (201, won.json()["order"])
+        problem(client.post(f"/v1/sales/{sale}/grabs", None, bob), 409, "SOLD_OUT")
+        problem(client.post(f"/v1/sales/{sale}/grabs", {"units": -100}, bob), 400, "BAD_INPUT")
+        problem(client.post(f"/v1/sales/{sale}/grabs"), 401, "NOT_LOGGED_IN")
+
+
+def test_plain_http_is_sent_to_https(front):
+    with socket.create_connection((front.host, front.plain_port), 10) as sock:
+        sock.sendall(b"GET /v1/sales?limit=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        head = b""
+        while piece := sock.recv(65536):
+            head += piece
+    assert head.startswith(b"HTTP/1.1 301 ") and b"Location: https://localhost/v1/sales?limit=1\r\n" in head, head
+
+
+def test_connections_to_us_are_kept_open(front):
+    """Many requests on many connections of clients, few connections to the server."""
+    shop = Shop(front.server)
+    sale = shop.sale(stock=1, admission="open")["id"]
+
+    def opened():
+        text = shop.client.get("/metrics").body.decode()
+        return int(re.search(r"^stampede_connections_accepted_total (\d+)$", text, re.M).group(1))
+    before = opened()
+    for _ in range(50):
+        with From(front, "127.0.0.22") as client:
+            assert client.post(f"/v1/sales/{sale}/grabs").status in (201, 409)
+    assert opened() - before <= 4
+    shop.close()
+
+
+def test_the_clients_address_reaches_our_rate_limits(front):
+    """Five reads at once from one address, of which 127.0.0.1 (nginx) is none; another address has five of its own."""
+    for source in ("127.0.0.31", "127.0.0.32"):
+        with From(front, source) as client:
+            statuses = [client.get("/v1/sales?limit=1").status for _ in range(8)]
+            assert statuses[:5] == [200] * 5 and statuses[-1] == 429, (source, statuses)
+
+
+def test_a_spoofed_forwarded_for_buys_no_fresh_allowance(front):
+    with From(front, "127.0.0.33") as client:
+        statuses = [client.get("/v1/sales?limit=1", headers={"X-Forwarded-For": f"192.0.2.{i}"}).status for i in range(8)]
+        assert statuses[:5] == [200] * 5 and statuses[-1] == 429, statuses
+
+
+def test_the_clients_address_reaches_our_block_list(front):
+    shop = Shop(front.server)
+    assert shop.client.post("/v1/blocks", {"entry": "ip 127.0.0.41"}, shop.admin_token).status == 201
+    with From(front, "127.0.0.41") as client:
+        problem(client.get("/v1/sales?limit=1"), 403, "BLOCKED")
+        problem(client.get("/v1/sales?limit=1", headers={"X-Forwarded-For": "127.0.0.42"}), 403, "BLOCKED")
+    with From(front, "127.0.0.42") as client:
+        assert client.get("/v1/sales?limit=1").status == 200
+        # Nor does claiming to be somebody who is blocked do anything.
+        assert client.get("/v1/sales?limit=1", headers={"X-Forwarded-For": "127.0.0.41"}).status == 200
+    shop.close()
+
+
+def test_the_numbers_of_the_operator_are_not_for_everyone(front):
+    with From(front, "127.0.0.51") as client:
+        assert client.get("/metrics").status == 403
+    with From(front, "127.0.0.1") as client:
+        assert client.get("/metrics").status == 200
+
+
+def test_limit_req_refuses_one_address_and_serves_the_next(strict):
+    def flood(source):
+        with From(strict, source) as client:
+            return [client.get("/healthz") for _ in range(BURST)]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = [answer for answers in pool.map(flood, ["127.0.0.61"] * 8) for answer in answers]
+    refused = [answer for answer in answers if answer.status == 429]
+    assert refused and {answer.status for answer in answers} == {200, 429}
+    assert len(answers) - len(refused) >= BURST
+    assert problem(refused[0], 429, "RATE_LIMITED") and refused[0].headers["retry-after"] == "1"
+    with From(strict, "127.0.0.62") as client:
+        assert client.get("/healthz").status == 200
+
+
+def test_limit_conn_refuses_connections_beyond_those_of_one_address(front):
+    """Nearly all wait in the line for as long as it takes, so that all are there at once."""
+    shop = Shop(front.server)
+    sale = shop.sale(stock=1000, admission="line", line={"rate_per_s": 1, "size": 1000, "timeout_ms": 5000})["id"]
+    clients = [From(front, "127.0.0.71") for _ in range(CONNECTIONS + 30)]
+
+    def grab(client):
+        return client.post(f"/v1/sales/{sale}/grabs", None, front.server.token(mint_name("b")))
+
+    with concurrent.futures.ThreadPoolExecutor(len(clients)) as pool:
+        answers = list(pool.map(grab, clients))
+    for client in clients:
+        client.close()
+    shop.close()
+    refused = [answer for answer in answers if answer.status == 429]
+    assert 10 <= len(refused) <= 30 and {answer.status for answer in answers} == {201, 429, 504}, answers
+
+
+def test_a_server_that_is_away_is_told_as_outcome_unknown(own_server, tmp_path):
+    server = own_server("--proxies", "127.0.0.1")
+    one = Front(server, tmp_path).start()
+    try:
+        with From(one, "127.0.0.81") as client:
+            assert client.get("/healthz").status == 200
+            server.stop()
+            body = problem(client.post("/v1/sales/1/grabs", None, "t"), 503, "OUTCOME_UNKNOWN")
+            assert "Idempotency-Key" in body["detail"]
+            server.port_wanted = server.port
+            server.start()
+            assert client.get("/healthz").status == 200
+    finally:
+        one.stop()
