@@ -268,7 +268,9 @@ static enum fault server_begin(struct app *app)
         .token_purchase_ttl_s = (uint32_t)app->config.token_purchase_ttl_s,
         .payment_tolerance_s = (uint32_t)app->config.payment_tolerance_s,
     };
-    const struct doors doors = { .coupon = strcmp(app->config.door_coupon, "on") == 0 };
+    const struct doors doors = { .coupon = strcmp(app->config.door_coupon, "on") == 0,
+                                 .claim = strcmp(app->config.door_claim, "on") == 0,
+                                 .cart = strcmp(app->config.door_cart, "on") == 0 };
     doors_collect(&doors, &options.doors);
     const struct rooms rooms = { .gate = app->gate,
                                  .people = app->people,
@@ -281,6 +283,7 @@ static enum fault server_begin(struct app *app)
     enum fault fault = server_open(&app->server, &options, &rooms);
     if (fault != FAULT_NONE) return fault;
     server_check_lines(app->server);
+    app->server->luck_sale = (uint64_t)app->config.door_luck_sale;
     return server_start(app->server);
 }
 
@@ -340,6 +343,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     payment_keys_reload(app->payment_keys);
     lines_declare_all(app);
     server_check_lines(app->server);
+    app->server->luck_sale = (uint64_t)app->config.door_luck_sale;
     if (limits_changed) guard_change_limits(app->guard, &limits, LIMITS_ALL, &now);
     shed_set_memory(&app->guard->shed, memory_cap(&app->config));
     const struct courier_pace pace = courier_pace(&app->config);

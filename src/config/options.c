@@ -126,6 +126,12 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "How long a webhook message is tried before it is given up, in seconds." },
     { "door_coupon", .kind = OPTION_CHOICE, .offset = AT(door_coupon), .fallback = "on", .choices = "on off",
       .help = "Whether clients of the coupon system are answered, under /api." },
+    { "door_claim", .kind = OPTION_CHOICE, .offset = AT(door_claim), .fallback = "on", .choices = "on off",
+      .help = "Whether sales with admission open can be claimed by a link, /luck/ID." },
+    { "door_luck_sale", WHOLE(door_luck_sale, 0, INT64_C(1000000000000)), .fallback = "0", .reloads = true,
+      .help = "The id of the sale that /luck without one means; 0 is none." },
+    { "door_cart", .kind = OPTION_CHOICE, .offset = AT(door_cart), .fallback = "on", .choices = "on off",
+      .help = "Whether clients of the cart system are answered, at /shop/cart/add." },
 };
 /* clang-format on */
 

@@ -10,11 +10,11 @@
 #include <stdbool.h>
 
 struct doors {
-    bool coupon;
+    bool coupon, claim, cart;
 };
 
 extern const struct doors doors_all;
-extern const struct route_table coupon_door;
+extern const struct route_table coupon_door, claim_door, cart_door;
 
 void doors_collect(const struct doors *open, struct route_tables *out);
 

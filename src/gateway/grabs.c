@@ -369,6 +369,14 @@ void grab_begin(struct request *request, const struct grab_ask *ask)
     grab_enter(request, grab_look(request, &notice), ask);
 }
 
+bool grab_key(struct request *request, struct slice *key)
+{
+    *key = request->http.idempotency_key;
+    if (!request->http.has_idempotency_key || key_is_good(*key)) return true;
+    reply_problem(request, PROBLEM_BAD_INPUT, "Idempotency-Key must be 1 to 64 bytes of printable UTF-8");
+    return false;
+}
+
 void grab_post(struct request *request)
 {
     struct grab_body body;
@@ -379,11 +387,8 @@ void grab_post(struct request *request)
     struct board_notice notice;
     const struct board_notice *known = grab_look(request, &notice);
     if (request->http.body.len > 0 && !body_read(request, grab_fields, 2, &body, &found)) return;
-    struct slice key = request->http.idempotency_key;
-    if (request->http.has_idempotency_key && !key_is_good(key)) {
-        reply_problem(request, PROBLEM_BAD_INPUT, "Idempotency-Key must be 1 to 64 bytes of printable UTF-8");
-        return;
-    }
+    struct slice key;
+    if (!grab_key(request, &key)) return;
     bool brought = found.given & GIVEN_TOKEN;
     const struct grab_ask ask = { .units = (uint32_t)body.units,
                                   .key = key,

@@ -23,6 +23,7 @@ static struct request *request_acquire(struct connection *connection)
     request->reactor = reactor;
     request->parked = false;
     request->counted = false;
+    request->won = false;
     request->draft = NULL;
     request->visit.inside = false;
     request->visit.allowance.limited = false;

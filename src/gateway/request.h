@@ -38,6 +38,7 @@ struct request {
     char place[PLACE_TEXT_BYTES + 1]; /* whose token is being made */
 
     bool counted; /* a grab of a sale that exists: its answer is counted */
+    bool won;     /* of a claim: only its number is still to be found */
     /* Of a grab, for what comes after the gate: asking the ledger, and taking it back from the count of those admitted. */
     uint32_t units;
     bool entered;

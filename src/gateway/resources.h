@@ -38,6 +38,8 @@ void stock_post(struct request *request);
 void pause_post(struct request *request);
 void resume_post(struct request *request);
 void close_post(struct request *request);
+/* warm.c */
+void warm_post(struct request *request);
 /* live.c */
 void live_get(struct request *request);
 /* stats.c */
@@ -62,6 +64,8 @@ struct grab_ask {
     struct slice token; /* a purchase token; data NULL: none was brought */
 };
 void grab_begin(struct request *request, const struct grab_ask *ask);
+/* The Idempotency-Key it came with, empty where there is none. False: it is no good, and has replied. */
+bool grab_key(struct request *request, struct slice *key);
 /* line.c */
 void line_post(struct request *request);
 void place_get(struct request *request);

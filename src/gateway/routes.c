@@ -23,6 +23,7 @@ static const struct route routes[] = {
     { HTTP_POST_, "/v1/sales/{sale}/pause", WHO_SELLER | WHO_ADMIN, RATE_WRITE, pause_post, NULL },
     { HTTP_POST_, "/v1/sales/{sale}/resume", WHO_SELLER | WHO_ADMIN, RATE_WRITE, resume_post, NULL },
     { HTTP_POST_, "/v1/sales/{sale}/close", WHO_SELLER | WHO_ADMIN, RATE_WRITE, close_post, NULL },
+    { HTTP_POST_, "/v1/sales/{sale}/warm", WHO_SELLER | WHO_ADMIN, RATE_WRITE, warm_post, NULL },
     { HTTP_POST_, "/v1/sales/{sale}/line", WHO_CUSTOMER, RATE_WRITE, line_post, NULL },
     { HTTP_GET_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER | WHO_IN_LINE, RATE_GRAB, place_get, NULL },
     { HTTP_DELETE_, "/v1/sales/{sale}/line/{place}", WHO_CUSTOMER, RATE_WRITE, place_delete, NULL },

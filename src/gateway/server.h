@@ -64,6 +64,7 @@ struct server {
     SSL_CTX *tls_before;    /* of the last reload: a reactor may still be taking it up */
     char address[80];       /* HOST:PORT as bound */
     _Atomic bool draining;
+    _Atomic uint64_t luck_sale; /* the sale that /luck means; 0: none */
     _Atomic uint32_t connections, refusals;
     uint64_t give_back_ms;      /* reactor 0's: not before then again */
     uint64_t mark_seq, mark_ms; /* of whoever weighs: a decision, and when it was the last one */

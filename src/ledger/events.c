@@ -187,3 +187,22 @@ enum fault ledger_event_part(struct ledger *ledger, uint64_t id, uint32_t part, 
         visit(arg, (struct slice){ (const char *)sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0) });
     return statement_close(ledger, STATEMENT_EVENT_PART, rc);
 }
+
+enum fault ledger_goods(struct ledger *ledger, const struct ledger_goods *goods, uint64_t *sale_id, bool *found)
+{
+    enum statement id = goods->event_id != 0 ? STATEMENT_GOODS_OF_EVENT : STATEMENT_GOODS_OF_EVENT_NAME;
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, id, &s);
+    if (fault != FAULT_NONE) return fault;
+    if (goods->event_id != 0) {
+        bind_number(s, 1, goods->event_id);
+    } else {
+        bind_slice(s, 1, goods->event);
+        bind_number(s, 3, goods->now_ms);
+    }
+    bind_slice(s, 2, goods->name);
+    int rc = sqlite3_step(s);
+    *found = rc == SQLITE_ROW;
+    if (*found) *sale_id = (uint64_t)sqlite3_column_int64(s, 0);
+    return statement_close(ledger, id, rc);
+}

@@ -60,6 +60,14 @@ struct ledger_events_query {
 };
 enum fault ledger_events(struct ledger *ledger, const struct ledger_events_query *query,
                          void (*visit)(void *arg, const struct event *event), void *arg) MUST_USE;
+/* The sale that an event and a name within it mean. The event is given by its id, or with id 0 by its name: of several of
+ * that name the oldest with such a sale, one that is not over before those that are. */
+struct ledger_goods {
+    uint64_t event_id;
+    struct slice event, name;
+    uint64_t now_ms;
+};
+enum fault ledger_goods(struct ledger *ledger, const struct ledger_goods *goods, uint64_t *sale_id, bool *found) MUST_USE;
 /* Subscribers of one part, EVENT_PART_MAX places each, from 0, in the order they came; at most that many. */
 enum fault ledger_event_part(struct ledger *ledger, uint64_t id, uint32_t part, void (*visit)(void *arg, struct slice buyer),
                              void *arg) MUST_USE;

@@ -117,6 +117,8 @@ struct ledger_key {
     struct slice buyer, key;
 };
 enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *key, struct order *out, bool *found) MUST_USE;
+/* Which of its sale's orders it is, from 1, whatever has become of those before. */
+enum fault ledger_order_place(struct ledger *ledger, uint64_t sale_id, uint64_t no, uint64_t *place) MUST_USE;
 
 /* Newest first; after: id or number to go on below, 0 to begin. Empty slices and negative states do not filter. */
 struct ledger_sales_query {

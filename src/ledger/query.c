@@ -60,6 +60,18 @@ enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *k
     return damaged ? FAULT_DAMAGE : fault;
 }
 
+enum fault ledger_order_place(struct ledger *ledger, uint64_t sale_id, uint64_t no, uint64_t *place)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ORDER_PLACE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, sale_id);
+    bind_number(s, 2, no);
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) *place = (uint64_t)sqlite3_column_int64(s, 0);
+    return statement_close(ledger, STATEMENT_ORDER_PLACE, rc);
+}
+
 /* Numbers in the database have 63 bits: no id is at or above the bound this answers. */
 static uint64_t below(uint64_t after)
 {

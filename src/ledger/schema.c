@@ -167,6 +167,7 @@ static const char *const schema[] = {
     " places INTEGER NOT NULL,"
     " told INTEGER NOT NULL) STRICT",
     "CREATE INDEX events_by_seller ON events (seller)",
+    "CREATE INDEX events_by_name ON events (name)",
     "CREATE INDEX events_not_told ON events (opens_ms) WHERE told = 0",
 
     /* place: how many had subscribed before, ever. */

@@ -138,6 +138,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " WHERE spent = 0 AND sale IN " NOT_OVER_IDS,
     [STATEMENT_TOKENS_EACH] = "SELECT " TOKEN_COLUMNS " FROM tokens ORDER BY nonce",
 
+    [STATEMENT_ORDER_PLACE] = "SELECT count(*) FROM orders INDEXED BY orders_by_sale WHERE sale = ?1 AND no <= ?2",
     [STATEMENT_ORDERS_LAST] = "SELECT coalesce(max(no), 0) FROM orders",
     [STATEMENT_ORDERS_FROM] = "SELECT no, won_ms FROM orders WHERE no >= ?1 ORDER BY no LIMIT 1",
 
@@ -264,5 +265,11 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_SUBSCRIBED] = "SELECT place FROM subscriptions WHERE event = ?1 AND buyer = ?2",
     [STATEMENT_SUBSCRIBE] = "INSERT INTO subscriptions (event, buyer, place) VALUES (?1, ?2, ?3)",
     [STATEMENT_UNSUBSCRIBE] = "DELETE FROM subscriptions WHERE event = ?1 AND buyer = ?2",
+    [STATEMENT_GOODS_OF_EVENT] = "SELECT id FROM sales INDEXED BY sales_by_event"
+                                 " WHERE event_id = ?1 AND event_id > 0 AND name = ?2 LIMIT 1",
+    [STATEMENT_GOODS_OF_EVENT_NAME] =
+        "SELECT s.id FROM events AS e INDEXED BY events_by_name CROSS JOIN sales AS s INDEXED BY sales_by_event"
+        " ON s.event_id = e.id AND s.event_id > 0 WHERE e.name = ?1 AND s.name = ?2"
+        " ORDER BY s.over_ms > ?3 DESC, e.id LIMIT 1",
 };
 /* clang-format on */

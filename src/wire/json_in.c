@@ -200,6 +200,18 @@ static bool read_flag(const struct reading *reading, const struct json_field *fi
     return true;
 }
 
+static bool read_name(const struct reading *reading, const struct json_field *field, const json_t *value)
+{
+    int64_t number = json_integer_value(value);
+    if (json_typeof(value) == JSON_STRING) return read_string(reading, field, value);
+    if (json_typeof(value) != JANSSON_INTEGER || number < 0)
+        return object(reading, "%s%s%s must be a name or a number from 0 on", prefix(reading), dot(reading), field->name);
+    assert(field->max >= 20);
+    char *target = (char *)reading->target + field->offset;
+    target[text_from_u64(target, (uint64_t)number)] = '\0';
+    return true;
+}
+
 static bool read_either(const struct reading *reading, const struct json_field *field, const json_t *value);
 
 static bool read_value(const struct reading *reading, const struct json_field *field, const json_t *value)
@@ -214,6 +226,8 @@ static bool read_value(const struct reading *reading, const struct json_field *f
         return read_time(reading, field, value);
     case JSON_FLAG:
         return read_flag(reading, field, value);
+    case JSON_NAME:
+        return read_name(reading, field, value);
     case JSON_EITHER:
         return read_either(reading, field, value);
     }

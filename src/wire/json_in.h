@@ -19,6 +19,7 @@ enum json_kind {
     JSON_INTEGER, /* to int64_t: min..max */
     JSON_TIME,    /* RFC 3339 to uint64_t ms */
     JSON_FLAG,    /* true or false, to bool */
+    JSON_NAME,    /* a text as JSON_TEXT, or an integer from 0 on that is taken as the text of its digits */
     JSON_EITHER,  /* a text as JSON_TEXT, or an object with a table of its own: members, into the same target struct */
 };
 

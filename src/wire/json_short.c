@@ -47,10 +47,15 @@ static bool eat_integer(struct cursor *cursor, int64_t *out)
 static bool eat_value(struct cursor *cursor, const struct json_field *field, char *target)
 {
     if (field->kind == JSON_EITHER || field->kind == JSON_FLAG) return false; /* rare: the long way reads it */
+    int64_t number;
     if (field->kind == JSON_INTEGER) {
-        int64_t number;
         if (!eat_integer(cursor, &number) || number < field->min || number > field->max) return false;
         memcpy(target, &number, sizeof(number));
+        return true;
+    }
+    if (field->kind == JSON_NAME && cursor->at < cursor->end && *cursor->at != '"') {
+        if (!eat_integer(cursor, &number) || number < 0 || field->max < DIGITS_MAX) return false;
+        target[text_from_u64(target, (uint64_t)number)] = '\0';
         return true;
     }
 

@@ -30,7 +30,7 @@ BINARY = os.environ.get("STAMPEDE_BINARY") or str(ROOT / "build" / "stampede")
 PRCTL = ctypes.CDLL(None).prctl
 PR_SET_PDEATHSIG = 1
 # Where doors stand: what they answer is in the words of their clients.
-DOOR_PATHS = ("/api/",)
+DOOR_PATHS = ("/api/", "/luck", "/shop/")
 READY_S_MAX = 60
 STOP_S_MAX = 60
 REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "Assertion `")

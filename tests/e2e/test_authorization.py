@@ -38,7 +38,7 @@ def plain(path):
 def test_the_table_holds_every_route_of_this_release():
     expected = {("POST", "/v1/users"), ("POST", "/v1/login"), ("POST", "/v1/logout"), ("POST", "/v1/sales"), ("GET", "/v1/sales"), ("GET", "/v1/sales/{}"),
                 ("PATCH", "/v1/sales/{}"), ("POST", "/v1/sales/{}/stock"), ("POST", "/v1/sales/{}/pause"), ("POST", "/v1/sales/{}/resume"),
-                ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/v1/blocks"),
+                ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/warm"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/v1/blocks"),
                 ("POST", "/v1/orders/{}/cancel"), ("POST", "/v1/payments"), ("GET", "/v1/webhook"), ("PUT", "/v1/webhook"), ("DELETE", "/v1/webhook"),
                 ("POST", "/v1/webhook/test"), ("GET", "/v1/webhook/deliveries"), ("POST", "/v1/webhook/deliveries/retry"),
                 ("POST", "/v1/webhook/deliveries/{}/retry"),
@@ -57,7 +57,7 @@ def test_the_table_opens_what_api_opens():
     """The rows themselves, against the column "who" of api.md."""
     seller, everyone = {"seller", "admin"}, {"customer", "seller", "admin"}
     expected = {("POST", "/v1/logout"): everyone, ("POST", "/v1/sales"): seller, ("PATCH", "/v1/sales/{}"): seller, ("POST", "/v1/sales/{}/stock"): seller,
-                ("POST", "/v1/sales/{}/pause"): seller, ("POST", "/v1/sales/{}/resume"): seller, ("POST", "/v1/sales/{}/close"): seller,
+                ("POST", "/v1/sales/{}/pause"): seller, ("POST", "/v1/sales/{}/resume"): seller, ("POST", "/v1/sales/{}/close"): seller, ("POST", "/v1/sales/{}/warm"): seller,
                 ("GET", "/v1/orders"): everyone, ("GET", "/v1/orders/{}"): everyone, ("POST", "/v1/orders/{}/cancel"): everyone, ("POST", "/v1/payments"): {"anyone", "signed"},
                 ("POST", "/v1/sales/{}/grabs"): {"admitted"}, ("GET", "/v1/webhook"): seller, ("PUT", "/v1/webhook"): seller,
                 ("DELETE", "/v1/webhook"): seller, ("POST", "/v1/webhook/test"): seller, ("GET", "/v1/webhook/deliveries"): seller,
@@ -74,7 +74,9 @@ def test_the_table_opens_what_api_opens():
 def test_the_doors_open_what_their_interfaces_open():
     everyone = {"customer", "seller", "admin"}
     expected = {("POST", "/api/users"): {"anyone"}, ("POST", "/api/auth"): {"anyone"}, ("POST", "/api/auth/logout"): everyone,
-                ("POST", "/api/users/{}/coupons"): {"seller"}, ("GET", "/api/users/{}/coupons"): everyone, ("PATCH", "/api/users/{}/coupons/{}"): {"customer"}}
+                ("POST", "/api/users/{}/coupons"): {"seller"}, ("GET", "/api/users/{}/coupons"): everyone, ("PATCH", "/api/users/{}/coupons/{}"): {"customer"},
+                ("GET", "/luck/{}"): {"admitted"}, ("POST", "/luck/{}"): {"admitted"}, ("GET", "/luck"): {"admitted"}, ("POST", "/luck"): {"admitted"},
+                ("PUT", "/shop/cart/add"): {"customer"}}
     assert {(method, plain(path)): set(roles) for method, path, roles in DOORS} == expected
     assert len(DOORS) == len(expected)
 

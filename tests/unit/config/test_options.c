@@ -99,6 +99,9 @@ static void defaults_are_those_of_the_interface(void **state)
         { "webhook_retry_ms_max", "3600000" },
         { "webhook_give_up_s", "259200" },
         { "door_coupon", "on" },
+        { "door_claim", "on" },
+        { "door_luck_sale", "0" },
+        { "door_cart", "on" },
     };
     assert_int_equal(sizeof(script) / sizeof(script[0]), OPTIONS_COUNT);
     for (size_t i = 0; i < OPTIONS_COUNT; i++)

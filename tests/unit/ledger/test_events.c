@@ -229,6 +229,39 @@ static void events_that_open_are_told_once_and_in_parts(void **state)
     assert_int_equal(outside_number(f, "SELECT count(*) FROM events WHERE told = 0"), 1);
 }
 
+static uint64_t goods_find(struct fixture *f, uint64_t event_id, const char *event, const char *name)
+{
+    const struct ledger_goods goods = { event_id, slice_of(event), slice_of(name), 500 };
+    uint64_t sale_id = 0;
+    bool found;
+    assert_int_equal(ledger_goods(f->ledger, &goods, &sale_id, &found), FAULT_NONE);
+    assert_int_equal(found, sale_id != 0);
+    return sale_id;
+}
+
+/* All three events are called Spring. */
+static void goods_are_found_within_their_event(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t old = event_make(f, "sam", 1000), empty = event_make(f, "tom", 1000), now = event_make(f, "tom", 1000);
+    struct sale_terms terms = terms_named("phone");
+    terms.event_id = old;
+    terms.opens_ms = 10;
+    terms.closes_ms = 400; /* before the time of asking */
+    uint64_t over = sale_file(f, "sam", &terms, 1);
+    assert_int_equal(goods_find(f, 0, "Spring", "phone"), over);
+    terms.event_id = now;
+    terms.closes_ms = 0;
+    uint64_t running = sale_file(f, "tom", &terms, 1);
+    assert_int_equal(goods_find(f, 0, "Spring", "phone"), running);
+    assert_int_equal(goods_find(f, old, "", "phone"), over);
+    assert_int_equal(goods_find(f, now, "", "phone"), running);
+    assert_int_equal(goods_find(f, empty, "", "phone"), 0);
+    assert_int_equal(goods_find(f, now, "", "Phone"), 0);
+    assert_int_equal(goods_find(f, 0, "spring", "phone"), 0);
+    assert_int_equal(goods_find(f, 0, "Spring' OR 'a'='a", "phone"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +272,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_event_that_has_opened_keeps_its_subscribers, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(parts_hold_every_subscriber_once, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(events_that_open_are_told_once_and_in_parts, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(goods_are_found_within_their_event, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(lists_are_newest_first_by_seller_and_by_page, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

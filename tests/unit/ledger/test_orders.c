@@ -300,6 +300,24 @@ static void a_token_is_filed_and_spent_once(void **state)
     assert_int_equal(decisions_try(f, rest, 2), FAULT_DAMAGE);
 }
 
+/* Also behind those that have ended, and whatever other sales have sold between. */
+static void the_place_of_an_order_counts_those_of_its_sale_before_it(void **state)
+{
+    struct fixture *f = *state;
+    struct sale_terms one = terms_named("one"), two = terms_named("two");
+    uint64_t first = sale_file(f, "sam", &one, 10), second = sale_file(f, "sam", &two, 10);
+    uint64_t ended = hold_file(f, first, "ann", 3, 9000);
+    struct decision end = end_of(f, DECISION_EXPIRED, first, ended, 3);
+    decision_must(f, &end);
+    uint64_t other = win_file(f, second, "ann", "", 1), last = win_file(f, first, "bob", "k", 1), place = 0;
+    assert_int_equal(ledger_order_place(f->ledger, first, ended, &place), FAULT_NONE);
+    assert_int_equal(place, 1);
+    assert_int_equal(ledger_order_place(f->ledger, first, last, &place), FAULT_NONE);
+    assert_int_equal(place, 2);
+    assert_int_equal(ledger_order_place(f->ledger, second, other, &place), FAULT_NONE);
+    assert_int_equal(place, 1);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -313,6 +331,7 @@ int main(void)
         CASE(a_refund_told_twice_is_one),
         CASE(texts_of_an_end_come_back_as_they_were),
         CASE(a_token_is_filed_and_spent_once),
+        CASE(the_place_of_an_order_counts_those_of_its_sale_before_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

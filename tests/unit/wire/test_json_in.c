@@ -368,9 +368,48 @@ static void flags_are_true_or_false(void **state)
     assert_string_equal(found.objection, "rotate must be true or false");
 }
 
+static void a_name_may_be_given_as_a_number(void **state)
+{
+    (void)state;
+    static const struct json_field name = { .name = "goods", .kind = JSON_NAME, .required = true, .min = 1, .max = 24 };
+    static const struct {
+        const char *value, *want; /* NULL: refused */
+    } script[] = {
+        { "\"phone\"", "phone" },
+        { "\"12\"", "12" },
+        { "12", "12" },
+        { "0", "0" },
+        { "999999999999999999", "999999999999999999" },
+        { "9223372036854775807", "9223372036854775807" },
+        { "9223372036854775808", NULL },
+        { "-1", NULL },
+        { "1.0", NULL },
+        { "1e3", NULL },
+        { "012", NULL },
+        { "\"\"", NULL },
+        { "null", NULL },
+        { "true", NULL },
+        { "{}", NULL },
+        { "\"1234567890123456789012345\"", NULL },
+    };
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
+        static const char *const forms[] = { "{\"goods\":%s}",
+                                             " { \"goods\" : %s } " }; /* the short way, and the long one */
+        for (size_t form = 0; form < 2; form++) {
+            char body[64], text[32] = "untouched";
+            struct json_found found;
+            int len = snprintf(body, sizeof(body), forms[form], script[i].value);
+            bool good = json_read((struct slice){ body, (size_t)len }, &name, 1, text, &found);
+            assert_int_equal(good, script[i].want != NULL);
+            if (good) assert_string_equal(text, script[i].want);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_may_be_given_as_a_number),
         cmocka_unit_test(flags_are_true_or_false),
         cmocka_unit_test(good_bodies_fill_the_target),
         cmocka_unit_test(bad_bodies_are_refused_with_a_sentence_that_names_the_field),
