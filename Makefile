@@ -134,13 +134,14 @@ fmt:
 
 install: $(BINARY)
 	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/stampede
-	install -d $(DESTDIR)$(SYSCONFDIR)/stampede $(DESTDIR)$(PREFIX)/share/doc/stampede
+	install -d $(DESTDIR)$(SYSCONFDIR)/stampede $(DESTDIR)$(PREFIX)/share/doc/stampede/doors
 	if [ -e $(DESTDIR)$(SYSCONFDIR)/stampede/stampede.conf ]; then \
 	    install -m 0644 conf/stampede.conf $(DESTDIR)$(SYSCONFDIR)/stampede/stampede.conf.new; \
 	else \
 	    install -m 0644 conf/stampede.conf $(DESTDIR)$(SYSCONFDIR)/stampede/stampede.conf; \
 	fi
 	install -m 0644 $(wildcard *.md LICENSE docs/*.md docs/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/stampede
+	install -m 0644 $(wildcard docs/doors/*.md) $(DESTDIR)$(PREFIX)/share/doc/stampede/doors
 
 clean:
 	rm -rf $(BUILD)
