@@ -57,11 +57,12 @@ def children_cpu_s():
     return usage.ru_utime + usage.ru_stime
 
 
-def drive(server, tokens, use, sale, connections, threads, seconds):
-    """One turn of wrk. What its script printed, as numbers, with CPU and memory of the server."""
+def drive(server, tokens, use, sale, connections, threads, seconds, door=()):
+    """One turn of wrk. What its script printed, as numbers, with CPU and memory of the server. door: see grab.lua."""
+    path, line_bytes = (tokens.path, tokens.line_bytes) if tokens is not None else ("-", 0)
     command = ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--timeout", "10s",
                "-s", os.path.join(HERE, "grab.lua"), server.url(),
-               "--", tokens.path, str(tokens.line_bytes), str(sale), str(use), str(threads)]
+               "--", path, str(line_bytes), str(sale), str(use), str(threads), *door]
     before_s = (time.monotonic(), machine.busy_s(), children_cpu_s(), server.cpu_s())
     text = servers.run(command, seconds + WRK_EXTRA_S)
     after_s = (time.monotonic(), machine.busy_s(), children_cpu_s(), server.cpu_s())

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import crowd
+import doors_bench
 import guard
 import inside
 import machine
@@ -76,7 +77,7 @@ def parse(arguments):
     parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
     parser.add_argument("--only", action="append", metavar="TEXT",
                         help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, ledger, "
-                             "idle, buyers, guard, 'guard line', numbers; may be given several times")
+                             "idle, buyers, guard, 'guard line', numbers, doors; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
@@ -107,6 +108,8 @@ sides: the CPU time of the server for a request is the steadiest column, and eac
 `sold-out`: the token checked, nothing left, the buyer holds nothing.
 `guard`: all limits in force, none reached, and a block list of {guard.BLOCKS:,} against no limits and no list; a refusal by
 rate (429) of an address, and of one user who asks on and on, against a full grab; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
+`doors`: the claim and the cart over HTTP against nginx with Lua and a Redis that does the same by script, with two workers and two reactors; it
+verifies no login, we do.
 `numbers`: counting one answer; {numbers_bench.WATCHERS:,} people who watch a sale live, read on the same machine.
 
 {crowd.disturbance()}
@@ -139,7 +142,7 @@ def main(arguments):
         for name, value in facts:
             bench.say(f"{name}: {value}")
         runs = crowd.measure(bench)
-        figures = inside.measure(bench, {**inside.PARTS, **guard.PARTS, **numbers_bench.PARTS})
+        figures = inside.measure(bench, {**inside.PARTS, **guard.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS})
         if options.write:
             with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w", encoding="utf-8") as file:
                 file.write(document(bench, facts, runs, figures))
