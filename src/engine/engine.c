@@ -115,6 +115,7 @@ void engine_usage(const struct engine *engine, struct engine_usage *out)
         .orders = engine->holdings.orders.used,
         .orders_max = engine->holdings.orders.cells_max,
         .tokens = engine->tokens.cells.used,
+        .hints = engine->deadlines.count,
         .bytes = sizeof *engine + holdings_bytes(&engine->holdings) + names_bytes(&engine->names) +
                  tokens_bytes(&engine->tokens) + deadlines_bytes(&engine->deadlines) +
                  engine->slots_touched * (uint64_t)(sizeof(struct sale_slot) + sizeof(struct board)),

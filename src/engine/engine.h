@@ -145,10 +145,11 @@ struct cancel {
 enum verdict engine_decide_cancel(const struct engine *engine, const struct cancel *cancel, struct decision *out,
                                   struct order *order);
 
-/* The next hold whose pay_by_ms is not after now_ms, as its EXPIRED decision; false where there is none. Deadlines stand in
- * a heap whose entries for holds that ended otherwise are dropped here: it is no part of the state that decisions lead to.
- */
-bool engine_decide_expiry(struct engine *engine, uint64_t now_ms, struct decision *out);
+/* The next hold whose pay_by_ms is not after now_ms, as its EXPIRED decision. Deadlines stand in a heap of hints, whose
+ * entries for holds that ended otherwise are dropped here, and there may be as many as there were wins: so it looks at no
+ * more than *hints_left of them, and takes those it has looked at from that number. False with some left: nothing is due;
+ * with none left: ask again. The heap is no part of the state that decisions lead to. */
+bool engine_decide_expiry(struct engine *engine, uint64_t now_ms, uint32_t *hints_left, struct decision *out);
 
 /* Who asks for a seller's change, and when. A sale of someone else does not exist for a seller: NO_SUCH_SALE (P8). */
 struct asker {
@@ -219,6 +220,7 @@ bool engine_forget(struct engine *engine, uint64_t sale_id, uint32_t orders_max,
 
 struct engine_usage {
     uint32_t sales, orders, orders_max, tokens;
+    uint32_t hints; /* of deadlines, also of holds that have ended */
     uint64_t bytes; /* of memory touched for them, reserved memory not counted */
 };
 void engine_usage(const struct engine *engine, struct engine_usage *out);

@@ -141,17 +141,25 @@ void hold_begin(struct engine *engine, uint32_t cell)
 }
 
 /* The order is asked, not the hint: nothing expires before its time, and nothing that is not held. */
-bool engine_decide_expiry(struct engine *engine, uint64_t now_ms, struct decision *out)
+static bool hint_is_stale(const struct engine *engine, const struct deadline *hint)
+{
+    return !order_is_held(engine, hint->cell) ||
+           !deadline_is_of(&engine->deadlines, hint, holdings_pay_by_ms(&engine->holdings, hint->cell));
+}
+
+bool engine_decide_expiry(struct engine *engine, uint64_t now_ms, uint32_t *hints_left, struct decision *out)
 {
     uint64_t at_ms = decision_time(engine, now_ms);
-    for (const struct deadline *first; (first = deadlines_first(&engine->deadlines)) != NULL;) {
-        uint32_t cell = first->cell;
-        uint64_t pay_by_ms = holdings_pay_by_ms(&engine->holdings, cell);
-        if (!order_is_held(engine, cell) || !deadline_is_of(&engine->deadlines, first, pay_by_ms)) {
+    const struct deadline *first;
+    while (*hints_left > 0 && (first = deadlines_first(&engine->deadlines)) != NULL) {
+        if (hint_is_stale(engine, first)) {
+            --*hints_left;
             deadlines_drop_first(&engine->deadlines);
             continue;
         }
-        if (pay_by_ms > at_ms) return false;
+        uint32_t cell = first->cell;
+        if (holdings_pay_by_ms(&engine->holdings, cell) > at_ms) return false;
+        --*hints_left;
 
         const struct holding *holding = holding_at(&engine->holdings, cell);
         const struct sale *sale = order_sale(engine, cell);

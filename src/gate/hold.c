@@ -51,19 +51,24 @@ void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_tick
     order_finish(lane, verdict, &decision, ticket);
 }
 
-/* Expires a few under one lock, so that a grab that comes meanwhile waits for no more than those. False: no more are due, or
- * the journal is to be left to others for now. */
+/* Looks at a few hints under one lock, whether their holds have ended or end now, so that a grab that comes meanwhile waits
+ * for no more than those. False: no more are due, or the journal is to be left to others for now. */
 static bool expire_some(struct gate *gate, uint64_t now_ms, uint32_t *expired)
 {
-    enum { EXPIRIES_A_LOCK = 32 };
+    enum { HINTS_A_LOCK = 32 };
     struct decision decision;
+    uint32_t hints_left = HINTS_A_LOCK;
     bool more = true;
     pthread_mutex_lock(&gate->lock);
-    for (uint32_t i = 0; i < EXPIRIES_A_LOCK && more; i++) {
-        more = journal_has_room_to_spare(gate->journal) && engine_decide_expiry(gate->engine, now_ms, &decision);
+    while (more && hints_left > 0) {
+        more = journal_has_room_to_spare(gate->journal);
         if (!more) break;
-        decision_take(gate, &decision);
-        ++*expired;
+        if (engine_decide_expiry(gate->engine, now_ms, &hints_left, &decision)) {
+            decision_take(gate, &decision);
+            ++*expired;
+        } else {
+            more = hints_left == 0;
+        }
     }
     pthread_mutex_unlock(&gate->lock);
     return more;

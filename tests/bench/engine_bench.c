@@ -93,7 +93,8 @@ static double expiries_time(struct engine *engine, uint32_t count)
     uint64_t start_ns = mono_ns();
     uint32_t expired = 0;
     struct decision decision;
-    for (; engine_decide_expiry(engine, now_ms, &decision); expired++) engine_apply(engine, &decision);
+    uint32_t hints_left = UINT32_MAX;
+    for (; engine_decide_expiry(engine, now_ms, &hints_left, &decision); expired++) engine_apply(engine, &decision);
     double ns = (double)(mono_ns() - start_ns);
     assert(expired == count);
     return ns;

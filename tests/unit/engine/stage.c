@@ -138,7 +138,8 @@ enum verdict stage_cancel(struct engine *engine, const struct cancel *cancel, st
 uint64_t stage_expire(struct engine *engine, uint64_t now_ms)
 {
     struct decision decision;
-    if (!engine_decide_expiry(engine, now_ms, &decision)) return 0;
+    uint32_t hints_left = UINT32_MAX;
+    if (!engine_decide_expiry(engine, now_ms, &hints_left, &decision)) return 0;
     stage_apply(engine, VERDICT_DONE, &decision);
     return decision.ended.order_no;
 }

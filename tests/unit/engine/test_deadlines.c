@@ -175,7 +175,8 @@ static void a_million_holds_expire_in_order(void **state)
     uint32_t expired = 0;
     for (; expired < HOLDS; now_ms += 1 + dice_below(&dice, 2000)) {
         struct decision decision;
-        while (engine_decide_expiry(engine, now_ms, &decision)) {
+        uint32_t hints_left = UINT32_MAX;
+        while (engine_decide_expiry(engine, now_ms, &hints_left, &decision)) {
             struct order order;
             assert_true(engine_order(engine, decision.ended.order_no, &order));
             assert_true(order.state == ORDER_HELD && order.pay_by_ms <= now_ms);
@@ -194,12 +195,59 @@ static void a_million_holds_expire_in_order(void **state)
     engine_close(engine);
 }
 
+/* The first winner pays last of all, or never: the hints of those who have paid wait behind theirs, and when it goes no call
+ * looks at more of them than it was allowed. */
+static void hints_of_a_million_who_paid_are_dropped_a_few_at_a_time(void **state)
+{
+    (void)state;
+    enum { HOLDS = 1000000, HINTS_A_CALL = 32 };
+    struct engine *engine = stage_open(HOLDS);
+    struct sale_terms terms = stage_terms();
+    terms.pay_within_s = 60;
+    uint64_t id = stage_sale(engine, &terms, HOLDS), held_no[2] = { 0 };
+    for (uint32_t i = 0; i < HOLDS; i++) {
+        char buyer[17];
+        snprintf(buyer, sizeof buyer, "buyer-%010u", i);
+        assert_int_equal(stage_buy(engine, id, buyer, 1000 + i / 100), VERDICT_WON);
+        if (i == 0 || i == HOLDS - 1) {
+            held_no[i != 0] = engine_seq(engine);
+            continue;
+        }
+        struct payment payment = { .order_no = engine_seq(engine), .ref = SLICE("p"), .amount = -1, .now_ms = 1000 };
+        struct order order;
+        assert_int_equal(stage_pay(engine, &payment, &order), VERDICT_DONE);
+    }
+
+    struct engine_usage usage;
+    engine_usage(engine, &usage);
+    assert_int_equal(usage.hints, HOLDS);
+    uint32_t expired = 0, calls = 0, hints_left = 0;
+    for (uint32_t hints = usage.hints; hints_left == 0; hints = usage.hints, calls++) {
+        struct decision decision;
+        hints_left = HINTS_A_CALL;
+        while (engine_decide_expiry(engine, 80000, &hints_left, &decision)) {
+            assert_true(expired < 2);
+            assert_int_equal(decision.ended.order_no, held_no[expired++]);
+            engine_apply(engine, &decision);
+        }
+        engine_usage(engine, &usage);
+        assert_true(hints - usage.hints <= HINTS_A_CALL);
+    }
+    assert_int_equal(expired, 2);
+    assert_int_equal(usage.hints, 0);
+    assert_true(calls >= HOLDS / HINTS_A_CALL);
+    engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_due_first_comes_first),         cmocka_unit_test(order_survives_every_lap_of_the_ticks),
-        cmocka_unit_test(what_is_long_due_goes_before_the_rest), cmocka_unit_test(hints_of_holds_that_were_paid_make_room),
+        cmocka_unit_test(what_is_due_first_comes_first),
+        cmocka_unit_test(order_survives_every_lap_of_the_ticks),
+        cmocka_unit_test(what_is_long_due_goes_before_the_rest),
+        cmocka_unit_test(hints_of_holds_that_were_paid_make_room),
         cmocka_unit_test(a_million_holds_expire_in_order),
+        cmocka_unit_test(hints_of_a_million_who_paid_are_dropped_a_few_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

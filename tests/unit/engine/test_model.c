@@ -401,7 +401,8 @@ static void do_expire(struct world *world, uint32_t count)
 {
     enum { TICK_MS = 16 };
     struct decision decision;
-    while (count-- > 0 && engine_decide_expiry(world->engine, world->now_ms, &decision)) {
+    uint32_t hints_left = UINT32_MAX;
+    while (count-- > 0 && engine_decide_expiry(world->engine, world->now_ms, &hints_left, &decision)) {
         assert_int_equal(decision.kind, DECISION_EXPIRED);
         uint64_t due_ms = model_due_ms(world->model);
         const struct order *order = model_order(world->model, decision.ended.order_no);
@@ -547,7 +548,8 @@ static void expire_rebuilt(struct engine *engine, const struct model *model, uin
     uint32_t held = 0;
     struct decision decision;
     uint64_t end_ms = now_ms + PAY_WITHIN_S_MAX * UINT64_C(1000);
-    for (; engine_decide_expiry(engine, end_ms, &decision); held++) {
+    uint32_t hints_left = UINT32_MAX;
+    for (; engine_decide_expiry(engine, end_ms, &hints_left, &decision); held++) {
         assert_null(engine_objection(engine, &decision));
         engine_apply(engine, &decision);
     }

@@ -478,6 +478,33 @@ static void a_million_holds_expire_in_order_and_leave_room_for_grabs(void **stat
     stand->orders_max = stand->segment_bytes = 0;
 }
 
+/* A slice of no time is one lock. The hints of those who have paid are counted as well: a lock drops no more than 32. */
+static void hints_of_those_who_paid_are_dropped_over_many_locks(void **state)
+{
+    enum { PAID = 320, HINTS_A_LOCK = 32 };
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, "phone", PAID + 1, 1), first = win(stand, sale, "first");
+    for (int i = 0; i < PAID; i++) {
+        char buyer[16];
+        snprintf(buyer, sizeof buyer, "buyer-%d", i);
+        struct told told;
+        pay(stand, win(stand, sale, buyer), "p", 100, &told);
+        stand_await(stand, &told);
+        assert_int_equal(told.ticket.verdict, VERDICT_DONE);
+    }
+    sleep(2);
+
+    uint32_t locks = 1;
+    while (gate_expire(stand->gate, 0)) locks++;
+    assert_true(locks > PAID / HINTS_A_LOCK);
+    assert_int_equal(state_of(stand, first), ORDER_EXPIRED);
+    struct gate_status status;
+    gate_status(stand->gate, &status);
+    assert_int_equal(status.usage.hints, 0);
+    stand_close(stand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +514,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refund_keeps_its_sale_until_it_is_filed, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(what_memory_does_not_have_is_read_when_its_refund_is_filed, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_change_merges_late_payment_and_event, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(hints_of_those_who_paid_are_dropped_over_many_locks, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_million_holds_expire_in_order_and_leave_room_for_grabs, stand_begin, stand_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
