@@ -28,6 +28,9 @@
 #define STOCK_MAX UINT32_C(1000000000)
 #define UNITS_PER_GRAB_MAX STOCK_MAX
 #define GRABS_PER_BUYER_MAX UINT32_C(1000000)
+/* Orders of one buyer in a sale that were cancelled or have expired. They stay in memory while the sale is open, so without
+ * a bound one buyer who grabs and gives back would take the memory for everyone's; who shops in earnest stays far below. */
+#define RETURNS_PER_BUYER_MAX 16
 #define PRICE_MAX INT64_C(1000000000000)
 #define AMOUNT_MAX INT64_C(9007199254740991) /* price x units_per_grab_max: exact in every JSON reader */
 #define PAY_WITHIN_S_MAX UINT32_C(31536000)

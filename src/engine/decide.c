@@ -21,8 +21,9 @@ static enum verdict token_judge(const struct engine *engine, const struct grab *
     return good ? VERDICT_DONE : VERDICT_TOKEN_INVALID;
 }
 
-/* The order is part of the API, because a buyer sees only the first that applies. *named is the order that the answer
- * names. The key comes before the window: a win asked for again is told the same after the sale has closed (P7). */
+/* The order is part of the API, because a buyer sees only the first that applies: first what the sale and the buyer allow,
+ * here, then what is left, below. *named is the order that the answer names, for DONE the one that stands for the buyer's,
+ * if any. The key comes before the window: a win asked for again is told the same after the sale has closed (P7). */
 static enum verdict grab_judge(const struct engine *engine, const struct grab *grab, const struct sale *sale,
                                const struct holder *holder, uint32_t *named)
 {
@@ -40,7 +41,11 @@ static enum verdict grab_judge(const struct engine *engine, const struct grab *g
 
     *named = holdings_standing(&engine->holdings, holder);
     uint32_t grabs = *named == 0 ? 0 : holding_at(&engine->holdings, *named)->grabs;
-    if (grabs >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
+    return grabs >= sale->terms.grabs_per_buyer_max ? VERDICT_ALREADY_WON : VERDICT_DONE;
+}
+
+static enum verdict stock_judge(const struct engine *engine, const struct grab *grab, const struct sale *sale)
+{
     if (grab->units > sale->counts.available) return VERDICT_SOLD_OUT;
     if (grab->turned_away || !holdings_have_room(&engine->holdings)) return VERDICT_BUSY;
     return VERDICT_WON;
@@ -70,7 +75,12 @@ static void grab_win(const struct engine *engine, const struct grab *grab, const
     out->won.token_nonce = order->token_nonce;
 }
 
-enum verdict grab_decide(const struct engine *engine, const struct grab *grab, struct decision *out,
+static bool returns_are_too_many(const struct engine *engine, uint32_t standing)
+{
+    return standing != 0 && holding_at(&engine->holdings, standing)->returns >= RETURNS_PER_BUYER_MAX;
+}
+
+enum verdict grab_decide(const struct engine *engine, const struct grab *grab, bool in_replay, struct decision *out,
                          struct grab_answer *answer)
 {
     answer->available = 0;
@@ -87,7 +97,10 @@ enum verdict grab_decide(const struct engine *engine, const struct grab *grab, s
     struct holder holder = holder_of(&engine->holdings, sale->id, buyer);
     holdings_expect(&engine->holdings, &holder);
     uint32_t named;
-    answer->verdict = grab_judge(engine, grab, sale, &holder, &named);
+    enum verdict verdict = grab_judge(engine, grab, sale, &holder, &named);
+    if (verdict == VERDICT_DONE && !in_replay && returns_are_too_many(engine, named)) verdict = VERDICT_TOO_MANY_RETURNS;
+    if (verdict == VERDICT_DONE) verdict = stock_judge(engine, grab, sale);
+    answer->verdict = verdict;
     if (answer->verdict == VERDICT_REPEATED || answer->verdict == VERDICT_ALREADY_WON)
         holdings_order(&engine->holdings, named, sale, &answer->order);
     if (answer->verdict == VERDICT_WON) {
@@ -106,7 +119,7 @@ enum verdict engine_decide_grab(const struct engine *engine, const struct grab *
 {
     const struct sale_slot *slot = slot_find(engine, grab->sale_id);
     bool nameless_come = slot != NULL && slot->sale.terms.admission == ADMISSION_OPEN;
-    if (!nameless_come || !buyer_is_made_up(grab->buyer)) return grab_decide(engine, grab, out, answer);
+    if (!nameless_come || !buyer_is_made_up(grab->buyer)) return grab_decide(engine, grab, false, out, answer);
     answer->available = 0;
     return answer->verdict = VERDICT_BAD_INPUT;
 }

@@ -70,8 +70,9 @@ enum verdict engine_refuse_early(const struct engine *engine, const struct grab 
 bool engine_notice(const struct engine *engine, uint64_t sale_id, struct board_notice *out);
 
 /* First that applies: BAD_INPUT (no units, a text too long or with a NUL in it), NO_SUCH_SALE, REPEATED / KEY_REUSED
- * (same key, other units), CLOSED, NOT_OPEN, PAUSED, TOKEN_REQUIRED, TOKEN_INVALID, OVER_LIMIT, ALREADY_WON, SOLD_OUT, BUSY
- * (no memory for another order, or turned away), WON.
+ * (same key, other units), CLOSED, NOT_OPEN, PAUSED, TOKEN_REQUIRED, TOKEN_INVALID, OVER_LIMIT, ALREADY_WON,
+ * TOO_MANY_RETURNS (RETURNS_PER_BUYER_MAX orders of the buyer's were cancelled or have expired; one taken again counts no
+ * more), SOLD_OUT, BUSY (no memory for another order, or turned away), WON. Replay believes a win whatever was given back.
  *
  * A sale with admission token wants a token that was given to this buyer and not spent. One with admission line takes it
  * from those who have one; whether the others have stood in line is the guard's to know. A win spends the token it brought;

@@ -102,8 +102,9 @@ enum verdict token_lacking(const struct grab *grab, enum admission admission);
 
 /* decide.c */
 bool grab_is_well_formed(const struct grab *grab);
-/* engine_decide_grab() for a buyer that has its name already, also one that was made up for it. */
-enum verdict grab_decide(const struct engine *engine, const struct grab *grab, struct decision *out,
+/* engine_decide_grab() for a buyer that has its name already, also one that was made up for it. in_replay: what the buyer
+ * has given back does not matter, for the bound on it is of the door only, and may have been another when it was decided. */
+enum verdict grab_decide(const struct engine *engine, const struct grab *grab, bool in_replay, struct decision *out,
                          struct grab_answer *answer);
 
 /* hold.c: the cell and the sale of an order that is to be found: 0 where it is not in memory, or its sale is being let go.

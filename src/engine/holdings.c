@@ -152,16 +152,32 @@ static struct holding *stand_in(struct holdings *holdings, uint32_t cell, uint32
     struct holding *holding = holding_at(holdings, cell), *other = holding_at(holdings, other_cell);
     if (cell == other_cell || !goes_before(holding, other)) return other;
     holding->grabs = other->grabs;
+    holding->returns = other->returns;
     holding->stands = 1;
     other->stands = 0;
     index_replace(&holdings->by_buyer, other_cell, cell);
     return holding;
 }
 
-static void grabs_add(struct holding *standing, int32_t add)
+/* One more of the buyer's orders counts, or has ended. */
+static void standing_add(struct holding *standing, bool counts)
 {
-    assert(add >= 0 || standing->grabs > 0);
-    standing->grabs = (uint32_t)((int32_t)standing->grabs + add) & 0xffffff;
+    if (counts) {
+        standing->grabs = (standing->grabs + 1u) & 0xfffff;
+    } else if (standing->returns < RETURNS_COUNTED_MAX) {
+        standing->returns = (standing->returns + 1u) & 0x3f;
+    }
+}
+
+/* One fewer. Of more returns than are counted nobody knows how many are left: they stay too many. */
+static void standing_take(struct holding *standing, bool counts)
+{
+    assert(counts ? standing->grabs > 0 : standing->returns > 0);
+    if (counts) {
+        standing->grabs = (standing->grabs - 1u) & 0xfffff;
+    } else if (standing->returns < RETURNS_COUNTED_MAX) {
+        standing->returns = (standing->returns - 1u) & 0x3f;
+    }
 }
 
 /* Joins the buyer's orders. */
@@ -170,13 +186,13 @@ static void buyer_join(struct holdings *holdings, const struct holder *holder, u
     struct holding *holding = holding_at(holdings, cell);
     uint32_t other_cell = holdings_standing(holdings, holder);
     if (other_cell == 0) {
-        holding->grabs = holding_counts(holding);
+        standing_add(holding, holding_counts(holding));
         holding->stands = 1;
         index_put(&holdings->by_buyer, cell);
         filter_add(&holdings->buyers, holding->buyer_hash);
         return;
     }
-    grabs_add(stand_in(holdings, cell, other_cell), holding_counts(holding));
+    standing_add(stand_in(holdings, cell, other_cell), holding_counts(holding));
 }
 
 /* The cell that stands for the buyer of this one. */
@@ -198,12 +214,14 @@ void holdings_turn(struct holdings *holdings, uint32_t cell, enum order_state st
 {
     struct holding *holding = holding_at(holdings, cell);
     bool counted = holding_counts(holding);
-    holding->state = state & 0x1f;
+    holding->state = state & 0x7;
     ref_put(holdings, cell, ref_hash);
     if (holding_counts(holding) == counted) return;
 
-    uint32_t standing = standing_of(holdings, cell);
-    grabs_add(counted ? holding_at(holdings, standing) : stand_in(holdings, cell, standing), counted ? -1 : 1);
+    uint32_t standing_cell = standing_of(holdings, cell);
+    struct holding *standing = counted ? holding_at(holdings, standing_cell) : stand_in(holdings, cell, standing_cell);
+    standing_take(standing, counted);
+    standing_add(standing, !counted);
 }
 
 uint64_t holdings_ref_hash(const struct holdings *holdings, uint64_t order_no, struct slice ref)
@@ -248,7 +266,7 @@ uint32_t holdings_add(struct holdings *holdings, const struct holder *holder, co
         .buyer_len = (uint8_t)holder->buyer.len,
         .units = order->units,
         .pay_within_s = order->pay_within_s,
-        .state = order->state & 0x1f,
+        .state = order->state & 0x7,
         .token = order->token_nonce != 0,
         .slot = (uint16_t)holder->slot,
     };

@@ -1,10 +1,10 @@
 /* holdings: the orders of open sales in memory, found by number, by buyer and by Idempotency-Key.
  *
  * One cell of 64 bytes an order, and one cell of 16, 32 or 64 bytes for each of its texts. Only one order of a buyer stands
- * in the index by buyer, for all of theirs: it knows how many count, which is all a decision asks. Of two, the one that
- * counts (held or paid) goes before one that has ended, then the newer before the older; that is looked at when an order
- * comes and when one counts again. So whenever their number has just risen, the one that stands counts; a buyer at their
- * limit is one whose number has not fallen since: what is told as already won always counts.
+ * in the index by buyer, for all of theirs: it knows how many count and how many have ended, which is all a decision asks.
+ * Of two, the one that counts (held or paid) goes before one that has ended, then the newer before the older; that is looked
+ * at when an order comes and when one counts again. So whenever their number has just risen, the one that stands counts; a
+ * buyer at their limit is one whose number has not fallen since: what is told as already won always counts.
  *
  * A sale's orders hang on a list, newest first, so that a sale that is over can be let go of piece by piece. Which purchase
  * token an order has spent, and by which payment it was paid, stands beside the cells, in memory that is touched only where
@@ -39,8 +39,9 @@ struct holding {
     uint32_t key_cell; /* 0: no key */
     uint32_t units;    /* 0: the cell is free */
     uint32_t pay_within_s;
-    uint32_t grabs : 24; /* of the one that stands: the buyer's held and paid orders */
-    uint32_t state : 5;
+    uint32_t grabs : 20;  /* of the one that stands: the buyer's held and paid orders */
+    uint32_t returns : 6; /* and those that have ended otherwise; RETURNS_COUNTED_MAX: that many or more */
+    uint32_t state : 3;
     uint32_t token : 1; /* it has spent one */
     uint32_t ref : 1;   /* a payment was taken for it */
     uint32_t stands : 1;
@@ -50,7 +51,11 @@ struct holding {
 };
 
 _Static_assert(sizeof(struct holding) == 64, "an order is one cache line");
-_Static_assert(GRABS_PER_BUYER_MAX < 1u << 24, "grabs of a buyer fit their bits");
+#define RETURNS_COUNTED_MAX 63u
+
+_Static_assert(GRABS_PER_BUYER_MAX < 1u << 20, "grabs of a buyer fit their bits");
+_Static_assert(RETURNS_PER_BUYER_MAX < RETURNS_COUNTED_MAX && RETURNS_COUNTED_MAX < 1u << 6, "so do their returns");
+_Static_assert(ORDER_STATE_LAST < 1u << 3, "and the state of an order");
 _Static_assert(SALES_OPEN_MAX <= UINT16_MAX + 1u, "a slot fits its bits");
 _Static_assert(BUYER_BYTES_MAX <= TEXT_BYTES_MAX && IDEMPOTENCY_KEY_BYTES_MAX <= TEXT_BYTES_MAX, "a text fits a cell");
 

@@ -57,7 +57,7 @@ static const char *won_objection(const struct engine *engine, const struct decis
     struct decision ours;
     struct grab_answer answer;
     if (grab.buyer.len == 0) return "it has no buyer";
-    enum verdict verdict = grab_decide(engine, &grab, &ours, &answer);
+    enum verdict verdict = grab_decide(engine, &grab, true, &ours, &answer);
     bool busy_for_us = verdict == VERDICT_BUSY && slots_over_have_orders(engine, decision->at_ms);
     if (verdict != VERDICT_WON && !busy_for_us) return reasons[verdict];
 

@@ -18,6 +18,7 @@
     ROW(TOKEN_INVALID) /* forged, someone else's, of another sale, expired or spent */                                      \
     ROW(OVER_LIMIT)                                                                                                         \
     ROW(ALREADY_WON)                                                                                                        \
+    ROW(TOO_MANY_RETURNS) /* the buyer has given back as many orders of the sale as one may */                              \
     ROW(SOLD_OUT)                                                                                                           \
     ROW(NO_TOKENS_LEFT)   /* as many were handed out as the sale allows */                                                  \
     ROW(NO_TOKENS_NEEDED) /* the sale admits without one */                                                                 \

@@ -39,6 +39,8 @@
     ROW(NOT_PAUSED, 409, "Sale not paused", "Only a paused sale can be resumed.")                                           \
     ROW(OVER_LIMIT, 409, "Over the limit", "Ask for at most units_per_grab_max units.")                                     \
     ROW(ALREADY_WON, 409, "Already yours", "You have as many orders in this sale as one buyer may; see order.")             \
+    ROW(TOO_MANY_RETURNS, 409, "Too many returns",                                                                          \
+        "16 orders of yours in this sale were cancelled or have expired: you can win no more in it.")                       \
     ROW(SOLD_OUT, 409, "Sold out", "Fewer units are left than you asked for; nothing was taken.")                           \
     ROW(EVENT_OPEN, 409, "Event is open", "It has opened: it is too late to change it or to subscribe to it.")              \
     ROW(NO_LINE, 409, "No line", "This sale has no line to stand in; see its admission.")                                   \

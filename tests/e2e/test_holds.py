@@ -299,6 +299,26 @@ def test_a_payment_and_a_cancel_at_once_agree(shop, server):
     assert seen <= {200, 409}
 
 
+def test_one_buyer_who_gives_back_does_not_fill_the_memory_of_all(own_server):
+    """P9: a returned order is kept while its sale is open, so a buyer has a bound of them, also after a restart."""
+    server = own_server("--orders-max", "40")
+    shop = Shop(server)
+    sale = shop.sale(stock=1, pay_within_s=600)["id"]
+    for _ in range(16):
+        cancelled(shop, shop.win(sale, "eve"))
+    problem(shop.grab(sale, "eve"), 409, "TOO_MANY_RETURNS")
+    server.kill()
+    server.start()
+    shop = Shop(server)
+    problem(shop.grab(sale, "eve"), 409, "TOO_MANY_RETURNS")
+    shop.win(sale, "ann")
+    problem(shop.grab(sale, "eve"), 409, "TOO_MANY_RETURNS")
+    problem(shop.grab(sale, "bob"), 409, "SOLD_OUT")
+    for i in range(20):
+        shop.win(shop.sale(stock=1)["id"], "eve")
+    shop.close()
+
+
 def test_cancels_of_sales_that_memory_has_let_go_of(own_server):
     server = own_server()
     shop = Shop(server)

@@ -27,6 +27,14 @@ uint32_t model_grabs(const struct model *model, uint64_t sale_id, const char *bu
     return grabs;
 }
 
+static uint32_t model_returns(const struct model *model, uint64_t sale_id, const char *buyer)
+{
+    uint32_t orders = 0;
+    for (uint32_t i = 0; i < model->orders_count; i++)
+        orders += model->orders[i].sale_id == sale_id && strcmp(model->orders[i].buyer, buyer) == 0;
+    return orders - model_grabs(model, sale_id, buyer);
+}
+
 const char *model_ref(const struct model *model, uint64_t no)
 {
     return model->refs[model_order(model, no) - model->orders];
@@ -176,6 +184,7 @@ enum verdict model_grab(struct model *model, const struct grab *grab, const stru
     if (grab->units > sale->terms.units_per_grab_max) return VERDICT_OVER_LIMIT;
     *order = newest_counting(model, sale->id, buyer);
     if (model_grabs(model, sale->id, buyer) >= sale->terms.grabs_per_buyer_max) return VERDICT_ALREADY_WON;
+    if (model_returns(model, sale->id, buyer) >= 16) return VERDICT_TOO_MANY_RETURNS;
     if (sale->counts.available < grab->units) return VERDICT_SOLD_OUT;
     if (grab->turned_away || model->orders_count >= model->orders_max) return VERDICT_BUSY;
     *order = model_win(model, grab, sale, buyer);

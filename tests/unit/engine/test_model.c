@@ -43,6 +43,7 @@ struct world {
     uint32_t records_count;
     struct snapshot *start, *middle;
     uint32_t kinds[DECISION_REFUND_DUE + 1]; /* how many decisions of each */
+    uint32_t verdicts[VERDICT_COUNT];        /* how many grabs of each */
 };
 
 static const char *const sellers[] = { "sam", "sue", "a seller with a long name of 35 bytes" };
@@ -270,7 +271,7 @@ static void do_token(struct world *world)
     compare_sale(world, ask.sale_id);
 }
 
-static void do_grab(struct world *world)
+static struct grab any_grab(struct world *world)
 {
     struct grab grab = {
         .sale_id = any_sale(world),
@@ -282,6 +283,11 @@ static void do_grab(struct world *world)
     grab.token_nonce = any_nonce(world, &grab);
     grab.token_brought = grab.token_nonce != 0 || dice_below(&world->dice, 4) == 0;
     grab.turned_away = dice_below(&world->dice, 20) == 0;
+    return grab;
+}
+
+static enum verdict do_grab(struct world *world, struct grab grab)
+{
     enum verdict early = engine_refuse_early(world->engine, &grab);
     const struct sale *sale = model_sale(world->model, grab.sale_id);
     uint32_t available_before = sale == NULL ? 0 : sale->counts.available;
@@ -308,6 +314,8 @@ static void do_grab(struct world *world)
     }
     if (sale != NULL && got != VERDICT_BAD_INPUT) assert_int_equal(answer.available, sale->counts.available);
     compare_sale(world, grab.sale_id);
+    world->verdicts[got]++;
+    return got;
 }
 
 static uint64_t any_order(struct world *world)
@@ -373,7 +381,7 @@ static void do_pay_past(struct world *world)
     record(world, &decision);
 }
 
-static void do_cancel(struct world *world)
+static struct cancel any_cancel(struct world *world)
 {
     static const char *const reasons[] = { "", "out of stock", "not what I wanted" };
     static const enum canceller cancellers[] = { CANCELLER_BUYER, CANCELLER_BUYER, CANCELLER_SELLER, CANCELLER_ADMIN };
@@ -384,15 +392,32 @@ static void do_cancel(struct world *world)
     const struct order *there = model_order(world->model, cancel.order_no);
     cancel.name = slice_of(cancel.by == CANCELLER_BUYER ? PICK(world, buyers) : PICK(world, sellers));
     if (there != NULL && cancel.by == CANCELLER_BUYER && dice_below(&world->dice, 5)) cancel.name = slice_of(there->buyer);
+    return cancel;
+}
 
+static void do_cancel(struct world *world, struct cancel cancel)
+{
     struct decision decision;
     struct order order;
+    const struct order *there;
     enum verdict got = engine_decide_cancel(world->engine, &cancel, &decision, &order);
     enum verdict want = model_cancel(world->model, &cancel, &there);
     assert_same_verdict(got, want, "cancel", world->records_count);
     if (got == VERDICT_NOT_HELD || got == VERDICT_DONE) assert_same_order(&order, there);
     if (got == VERDICT_DONE) record(world, &decision);
     if (there != NULL) compare_sale(world, there->sale_id);
+}
+
+/* One buyer takes and gives back, a few times or until they may no more. */
+static void do_return(struct world *world)
+{
+    struct grab grab = { .sale_id = any_sale(world), .buyer = SLICE("eve"), .units = 1, .now_ms = world->now_ms };
+    for (uint32_t times = dice_below(&world->dice, 20); times > 0; times--) {
+        if (do_grab(world, grab) != VERDICT_WON) return;
+        struct cancel cancel = { .order_no = world->model->seq, .by = CANCELLER_BUYER, .name = grab.buyer };
+        cancel.now_ms = world->now_ms;
+        do_cancel(world, cancel);
+    }
 }
 
 /* Nothing expires before its time, and nothing that is not held; the first first, but for the length of a tick. A clock that
@@ -556,6 +581,19 @@ static void expire_rebuilt(struct engine *engine, const struct model *model, uin
     assert_int_equal(held, model_held(model));
 }
 
+/* The rebuilt one may have room where the other has not; but who has given back too much is known to both. */
+static void compare_returns(const struct world *world, const struct engine *rebuilt, uint64_t sale_id)
+{
+    for (size_t i = 0; i < sizeof buyers / sizeof buyers[0]; i++) {
+        struct grab grab = { .sale_id = sale_id, .buyer = slice_of(buyers[i]), .units = 1, .now_ms = world->now_ms };
+        struct decision decision;
+        struct grab_answer answer;
+        bool here = engine_decide_grab(world->engine, &grab, &decision, &answer) == VERDICT_TOO_MANY_RETURNS;
+        bool there = engine_decide_grab(rebuilt, &grab, &decision, &answer) == VERDICT_TOO_MANY_RETURNS;
+        assert_int_equal(here, there);
+    }
+}
+
 /* Letting go is no decision, so the rebuilt one may know more sales; of those still in memory it knows all. */
 static void compare_rebuilt(struct world *world, const struct snapshot *from)
 {
@@ -571,6 +609,7 @@ static void compare_rebuilt(struct world *world, const struct snapshot *from)
             continue;
         }
         assert_same_sale(&sale, &model->sales[i]);
+        compare_returns(world, engine, sale.id);
     }
     for (uint32_t i = 0; i < model->orders_count; i++) {
         struct order order;
@@ -619,11 +658,13 @@ static void operate(struct world *world)
     else if (what < 39)
         do_pay_past(world);
     else if (what < 45)
-        do_cancel(world);
+        do_cancel(world, any_cancel(world));
+    else if (what < 46)
+        do_return(world);
     else if (what < 50)
         do_expire(world, dice_below(&world->dice, 4) ? 1 + dice_below(&world->dice, 3) : 1000);
     else
-        do_grab(world);
+        do_grab(world, any_grab(world));
 }
 
 static void play_round(struct world *world)
@@ -667,6 +708,7 @@ static void engine_and_model_agree(void **state)
     assert_non_null(world.records);
     for (int round = 0; round < ROUNDS; round++) play_round(&world);
     for (int kind = DECISION_SALE_CREATED; kind <= DECISION_REFUND_DUE; kind++) assert_true(world.kinds[kind] > ROUNDS);
+    assert_true(world.verdicts[VERDICT_TOO_MANY_RETURNS] > ROUNDS);
     free(world.records);
     free(world.model);
 }

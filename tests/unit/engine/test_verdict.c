@@ -26,6 +26,7 @@ static void words_are_those_of_the_api(void **state)
         { VERDICT_PAUSED, "PAUSED" },
         { VERDICT_OVER_LIMIT, "OVER_LIMIT" },
         { VERDICT_ALREADY_WON, "ALREADY_WON" },
+        { VERDICT_TOO_MANY_RETURNS, "TOO_MANY_RETURNS" },
         { VERDICT_SOLD_OUT, "SOLD_OUT" },
         { VERDICT_KEY_REUSED, "KEY_REUSED" },
         { VERDICT_NAME_TAKEN, "NAME_TAKEN" },
