@@ -56,9 +56,9 @@ static void sift_up(struct deadline *heap, uint32_t at, struct deadline deadline
     heap[at] = deadline;
 }
 
-static void sift_down(struct deadline *heap, uint32_t count, struct deadline deadline)
+static void sift_down(struct deadline *heap, uint32_t count, uint64_t at, struct deadline deadline)
 {
-    uint64_t at = 0, child;
+    uint64_t child;
     while ((child = at * CHILDREN + 1) < count) {
         uint64_t end = child + CHILDREN < count ? child + CHILDREN : count;
         uint64_t least = child;
@@ -92,7 +92,27 @@ void deadlines_drop_first(struct deadlines *deadlines)
     assert(deadlines->count > 0);
     struct deadline *heap = heap_at(deadlines);
     uint32_t last = --deadlines->count;
-    if (last > 0) sift_down(heap, last, heap[last]);
+    if (last > 0) sift_down(heap, last, 0, heap[last]);
+}
+
+const struct deadline *deadlines_next(struct deadlines *deadlines)
+{
+    if (deadlines->turn == 0 || deadlines->turn > deadlines->count) deadlines->turn = deadlines->count;
+    return deadlines->turn == 0 ? NULL : heap_at(deadlines) + --deadlines->turn;
+}
+
+/* The last takes its place, and has been looked at; it moves up, and a parent that has not been comes down, or moves down.
+ */
+void deadlines_drop_next(struct deadlines *deadlines)
+{
+    uint32_t at = deadlines->turn++;
+    assert(at < deadlines->count);
+    struct deadline *heap = heap_at(deadlines);
+    uint32_t last = --deadlines->count;
+    if (at == last) return;
+    bool up = at > 0 && heap[last].tick < heap[(at - 1) / CHILDREN].tick;
+    if (up) sift_up(heap, at, heap[last]);
+    if (!up) sift_down(heap, last, at, heap[last]);
 }
 
 bool deadline_is_of(const struct deadlines *deadlines, const struct deadline *deadline, uint64_t at_ms)

@@ -20,7 +20,7 @@ enum fault engine_open(struct engine **out, uint32_t orders_max, const uint8_t h
     if (fault == FAULT_NONE) fault = region_open(&engine->boards, SALES_OPEN_MAX * sizeof(struct board));
     if (fault == FAULT_NONE) fault = holdings_open(&engine->holdings, orders_max, hash_key);
     if (fault == FAULT_NONE) fault = tokens_open(&engine->tokens, orders_max);
-    if (fault == FAULT_NONE) fault = deadlines_open(&engine->deadlines, orders_max * 2);
+    if (fault == FAULT_NONE) fault = deadlines_open(&engine->deadlines, hints_max(orders_max));
     if (fault == FAULT_NONE) fault = refunds_open(&engine->refunds);
     if (fault == FAULT_NONE) fault = names_open(&engine->names, SALE_NAMES_MAX, hash_key);
     if (fault != FAULT_NONE) {

@@ -112,6 +112,8 @@ enum verdict grab_decide(const struct engine *engine, const struct grab *grab, b
 uint32_t order_find(const struct engine *engine, uint64_t order_no, const struct sale **sale);
 /* NULL where the sale of the order in this cell is being let go of. */
 const struct sale *order_sale(const struct engine *engine, uint32_t cell);
+/* How many hints of deadlines there is room for. */
+uint32_t hints_max(uint32_t orders_max);
 /* An order has come that is held. */
 void hold_begin(struct engine *engine, uint32_t cell);
 

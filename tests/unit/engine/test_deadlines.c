@@ -48,6 +48,46 @@ static void what_is_due_first_comes_first(void **state)
     deadlines_close(&deadlines);
 }
 
+/* The same with hints dropped in turn: order is kept, and a round without wins looks at every one. */
+static void hints_dropped_in_turn_leave_the_rest_in_order(void **state)
+{
+    (void)state;
+    enum { MOST = 300 };
+    uint64_t dice = stage_seed("hints_dropped_in_turn_leave_the_rest_in_order");
+    for (int round = 0; round < 300; round++) {
+        struct deadlines deadlines = open_for(MOST);
+        uint64_t due[MOST + 1];
+        uint32_t left = 1 + dice_below(&dice, MOST), spread = 1 + dice_below(&dice, 100000);
+        for (uint32_t cell = 1; cell <= left; cell++) {
+            due[cell] = 1000 * DAY_MS + dice_below(&dice, spread);
+            deadlines_put(&deadlines, due[cell], cell);
+        }
+        bool stale[MOST + 1] = { false }, seen[MOST + 1] = { false };
+        for (uint32_t cell = 1; cell <= MOST; cell++) stale[cell] = dice_below(&dice, 1 + (uint32_t)round % 5) != 0;
+        uint32_t looks = left * 2;
+        for (uint32_t i = 0; i < looks; i++) {
+            const struct deadline *next = deadlines_next(&deadlines);
+            if (next == NULL) break;
+            seen[next->cell] = true;
+            if (!stale[next->cell]) continue;
+            stale[next->cell] = false; /* gone: no other may be dropped for it */
+            due[next->cell] = 0;
+            deadlines_drop_next(&deadlines);
+            left--;
+        }
+        uint64_t last = 0;
+        for (const struct deadline *first; (first = deadlines_first(&deadlines)) != NULL; left--) {
+            assert_true(seen[first->cell] && !stale[first->cell] && due[first->cell] != 0);
+            assert_true(due[first->cell] / DEADLINE_TICK_MS >= last);
+            last = due[first->cell] / DEADLINE_TICK_MS;
+            due[first->cell] = 0;
+            deadlines_drop_first(&deadlines);
+        }
+        assert_int_equal(left, 0);
+        deadlines_close(&deadlines);
+    }
+}
+
 /* A century of holds, each put in a year before its time or later, some never looked at for years: ticks are 32 bits. */
 static void order_survives_every_lap_of_the_ticks(void **state)
 {
@@ -111,8 +151,7 @@ static void what_is_long_due_goes_before_the_rest(void **state)
     deadlines_close(&deadlines);
 }
 
-/* Holds that are paid leave their hints behind. With room for ten orders there is room for twenty hints, and never for more:
- * a year's hold is not popped for a year, so they are made anew. */
+/* Holds that are paid leave their hints behind, and a year's hold is not the first for a year: wins drop them in turn. */
 static void hints_of_holds_that_were_paid_make_room(void **state)
 {
     (void)state;
@@ -125,7 +164,7 @@ static void hints_of_holds_that_were_paid_make_room(void **state)
     for (int i = 0; i < 3; i++) assert_int_equal(stage_buy(engine, kept_id, "ann", now_ms + (uint64_t)i), VERDICT_WON);
     uint64_t kept_first = engine_seq(engine) - 2;
 
-    for (int round = 0; round < 300; round++, now_ms++) {
+    for (int round = 0; round < 300; round++, now_ms += DEADLINE_TICK_MS) {
         struct sale_terms terms = stage_terms();
         snprintf(terms.name, sizeof terms.name, "sale %d", round);
         terms.pay_within_s = PAY_WITHIN_S_MAX;
@@ -137,8 +176,84 @@ static void hints_of_holds_that_were_paid_make_room(void **state)
         assert_int_equal(stage_pay(engine, &payment, &order), VERDICT_DONE);
         assert_int_equal(stage_switch(engine, id, DECISION_SALE_CLOSED, now_ms), VERDICT_DONE);
         assert_true(engine_forget(engine, id, 10, now_ms));
+        struct engine_usage usage;
+        engine_usage(engine, &usage);
+        assert_true(usage.hints <= 15);
     }
     for (uint64_t i = 0; i < 3; i++) assert_int_equal(stage_expire(engine, 1001000 + i), kept_first + i);
+    assert_int_equal(stage_expire(engine, UINT64_C(1) << 42), 0);
+    engine_close(engine);
+}
+
+static uint64_t sale_for(struct engine *engine, uint32_t stock, uint32_t pay_within_s, uint64_t now_ms)
+{
+    struct sale_terms terms = stage_terms();
+    snprintf(terms.name, sizeof terms.name, "sale at %llu", (unsigned long long)engine_seq(engine));
+    terms.pay_within_s = pay_within_s;
+    terms.grabs_per_buyer_max = stock;
+    assert_int_equal(stage_create(engine, "sam", &terms, stock, now_ms), VERDICT_DONE);
+    return engine_sale_by_name(engine, SLICE("sam"), slice_of(terms.name));
+}
+
+static void buy_and_pay(struct engine *engine, uint64_t sale_id, uint32_t count, uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(stage_buy(engine, sale_id, "bob", now_ms), VERDICT_WON);
+        struct payment payment = { .order_no = engine_seq(engine), .ref = SLICE("p"), .amount = -1, .now_ms = now_ms };
+        struct order order;
+        assert_int_equal(stage_pay(engine, &payment, &order), VERDICT_DONE);
+    }
+}
+
+/* Memory for orders is used up again and again, with deadlines that go back and forth: hints never come near twice as many.
+ */
+static void hints_never_fill_however_often_memory_is_used_again(void **state)
+{
+    (void)state;
+    enum { MOST = 20000 };
+    uint64_t dice = stage_seed("hints_never_fill_however_often_memory_is_used_again");
+    struct engine *engine = stage_open(MOST);
+    uint64_t kept_id = sale_for(engine, MOST / 2, PAY_WITHIN_S_MAX, 1000), now_ms = 1000;
+    for (uint32_t i = 0; i < MOST / 2; i++) assert_int_equal(stage_buy(engine, kept_id, "ann", now_ms), VERDICT_WON);
+    uint32_t hints_most = 0;
+    for (uint32_t round = 0; round < 40; round++, now_ms += 1000) {
+        uint32_t pay_within_s = round % 2 ? PAY_WITHIN_S_MAX - round * 1000 : 1000 + dice_below(&dice, 1000000);
+        uint64_t id = sale_for(engine, MOST / 2, pay_within_s, now_ms);
+        buy_and_pay(engine, id, MOST / 2, now_ms);
+        assert_int_equal(stage_switch(engine, id, DECISION_SALE_CLOSED, now_ms), VERDICT_DONE);
+        while (!engine_forget(engine, id, 1000, now_ms)) continue;
+        struct engine_usage usage;
+        engine_usage(engine, &usage);
+        if (hints_most < usage.hints) hints_most = usage.hints;
+    }
+    assert_true(hints_most >= MOST && hints_most <= MOST / 2 * 3);
+    uint32_t expired = 0;
+    while (stage_expire(engine, now_ms + PAY_WITHIN_S_MAX * UINT64_C(1000)) != 0) expired++;
+    assert_int_equal(expired, MOST / 2);
+    engine_close(engine);
+}
+
+/* Ten cells, each won and paid and let go of ten times in one tick, and then held: every hint passes for that of the hold.
+ */
+static void hints_that_pass_for_those_of_holds_are_made_anew(void **state)
+{
+    (void)state;
+    enum { MOST = 10, TIMES = 15 };
+    struct engine *engine = stage_open(MOST);
+    for (uint32_t held = 0; held < MOST; held++) {
+        for (uint32_t i = 0; i < TIMES; i++) {
+            uint64_t id = sale_for(engine, 1, 1000, 1600);
+            assert_int_equal(stage_buy(engine, id, "bob", 1600), VERDICT_WON);
+            if (i == TIMES - 1) break;
+            struct payment payment = { .order_no = engine_seq(engine), .ref = SLICE("p"), .amount = -1, .now_ms = 1600 };
+            struct order order;
+            assert_int_equal(stage_pay(engine, &payment, &order), VERDICT_DONE);
+            assert_int_equal(stage_switch(engine, id, DECISION_SALE_CLOSED, 1600), VERDICT_DONE);
+            assert_true(engine_forget(engine, id, 10, 1600));
+        }
+    }
+    assert_int_equal(stage_expire(engine, 1001599), 0);
+    for (uint32_t held = 0; held < MOST; held++) assert_int_not_equal(stage_expire(engine, 1001600), 0);
     assert_int_equal(stage_expire(engine, UINT64_C(1) << 42), 0);
     engine_close(engine);
 }
@@ -247,6 +362,9 @@ int main(void)
         cmocka_unit_test(what_is_long_due_goes_before_the_rest),
         cmocka_unit_test(hints_of_holds_that_were_paid_make_room),
         cmocka_unit_test(a_million_holds_expire_in_order),
+        cmocka_unit_test(hints_dropped_in_turn_leave_the_rest_in_order),
+        cmocka_unit_test(hints_never_fill_however_often_memory_is_used_again),
+        cmocka_unit_test(hints_that_pass_for_those_of_holds_are_made_anew),
         cmocka_unit_test(hints_of_a_million_who_paid_are_dropped_a_few_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
