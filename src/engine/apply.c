@@ -28,6 +28,7 @@ static void apply_changed(struct engine *engine, struct sale *sale, const struct
 {
     if (strcmp(terms->name, sale->terms.name) != 0) {
         struct slice seller = slice_of(sale->seller);
+        atomic_fetch_add_explicit(&engine->names_version, 1, memory_order_release);
         names_drop(&engine->names, names_hash(&engine->names, seller, slice_of(sale->terms.name)));
         names_put(&engine->names, names_hash(&engine->names, seller, slice_of(terms->name)), sale->id);
     }

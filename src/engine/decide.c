@@ -14,11 +14,18 @@ bool grab_is_well_formed(const struct grab *grab)
 static enum verdict token_judge(const struct engine *engine, const struct grab *grab, const struct sale *sale,
                                 const struct holder *holder)
 {
-    if (!admission_takes_tokens(sale->terms.admission)) return VERDICT_DONE;
+    if (grab->trusted || !admission_takes_tokens(sale->terms.admission)) return VERDICT_DONE;
     if (grab->token_nonce == 0) return token_lacking(grab, sale->terms.admission);
     uint32_t cell = tokens_find(&engine->tokens, holder);
     bool good = cell != 0 && token_at(&engine->tokens, cell)->nonce == grab->token_nonce;
     return good ? VERDICT_DONE : VERDICT_TOKEN_INVALID;
+}
+
+/* How often the buyer has won and still has it; *named is one of those orders. */
+static uint32_t grabs_standing(const struct engine *engine, const struct holder *holder, uint32_t *named)
+{
+    *named = holdings_standing(&engine->holdings, holder);
+    return *named == 0 ? 0 : holding_at(&engine->holdings, *named)->grabs;
 }
 
 /* The order is part of the API, because a buyer sees only the first that applies: first what the sale and the buyer allow,
@@ -32,6 +39,8 @@ static enum verdict grab_judge(const struct engine *engine, const struct grab *g
     *named = holdings_by_key(&engine->holdings, holder, grab->key);
     if (*named != 0 && holding_at(&engine->holdings, *named)->units == grab->units) return VERDICT_REPEATED;
     if (*named != 0) return VERDICT_KEY_REUSED;
+    uint32_t grabs_max = sale->terms.grabs_per_buyer_max;
+    if (grab->won_first && grabs_standing(engine, holder, named) >= grabs_max) return VERDICT_ALREADY_WON;
     if (sale_is_closed(sale, now_ms)) return VERDICT_CLOSED;
     if (now_ms < sale->terms.opens_ms) return VERDICT_NOT_OPEN;
     if (sale->paused) return VERDICT_PAUSED;
@@ -39,9 +48,7 @@ static enum verdict grab_judge(const struct engine *engine, const struct grab *g
     if (token != VERDICT_DONE) return token;
     if (grab->units > sale->terms.units_per_grab_max) return VERDICT_OVER_LIMIT;
 
-    *named = holdings_standing(&engine->holdings, holder);
-    uint32_t grabs = *named == 0 ? 0 : holding_at(&engine->holdings, *named)->grabs;
-    return grabs >= sale->terms.grabs_per_buyer_max ? VERDICT_ALREADY_WON : VERDICT_DONE;
+    return grabs_standing(engine, holder, named) >= grabs_max ? VERDICT_ALREADY_WON : VERDICT_DONE;
 }
 
 static enum verdict stock_judge(const struct engine *engine, const struct grab *grab, const struct sale *sale)

@@ -6,7 +6,7 @@
 
 enum verdict token_lacking(const struct grab *grab, enum admission admission)
 {
-    if (!admission_takes_tokens(admission) || grab->token_nonce != 0) return VERDICT_DONE;
+    if (grab->trusted || !admission_takes_tokens(admission) || grab->token_nonce != 0) return VERDICT_DONE;
     if (grab->token_brought) return VERDICT_TOKEN_INVALID;
     return admission == ADMISSION_TOKEN ? VERDICT_TOKEN_REQUIRED : VERDICT_DONE;
 }

@@ -96,6 +96,11 @@ uint64_t engine_sale_by_name(const struct engine *engine, struct slice seller, s
     return names_sale(&engine->names, names_hash(&engine->names, seller, name));
 }
 
+uint64_t engine_names_version(const struct engine *engine)
+{
+    return atomic_load_explicit(&engine->names_version, memory_order_acquire);
+}
+
 void engine_each_order(const struct engine *engine, bool (*visit)(void *arg, const struct order *order), void *arg)
 {
     for (uint32_t cell = 1; cell <= engine->holdings.orders.fresh; cell++) {

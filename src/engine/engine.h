@@ -50,6 +50,8 @@ struct grab {
     uint64_t token_nonce;
     bool token_brought;
     bool turned_away; /* the guard lets it take nothing: BUSY where it would have won */
+    bool trusted;     /* a backend grabs for the buyer, and has admitted them: tokens are not asked for */
+    bool won_first;   /* ALREADY_WON is looked at before the window and the limit per grab */
 };
 
 /* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (an order of the buyer's that
@@ -206,6 +208,8 @@ bool engine_order(const struct engine *engine, uint64_t order_no, struct order *
 uint64_t engine_sale_seq(const struct engine *engine, uint64_t sale_id);
 /* The sale of a seller by name, 0 if none; closed ones count. */
 uint64_t engine_sale_by_name(const struct engine *engine, struct slice seller, struct slice name);
+/* Without the lock, from any thread: moves whenever a name stops meaning the sale it meant. */
+uint64_t engine_names_version(const struct engine *engine);
 
 /* Walks what is in memory, for the audit and for housekeeping. Stops when visit returns false. */
 void engine_each_sale(const struct engine *engine, bool (*visit)(void *arg, const struct sale *sale), void *arg);

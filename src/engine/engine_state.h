@@ -36,6 +36,7 @@ struct engine {
     uint64_t at_ms;    /* of the last decision applied */
     uint64_t floor_ms; /* no decision is made before it: at_ms, or the time at which a sale was let go of */
     uint64_t sale_id_last;
+    _Atomic uint64_t names_version;
 };
 
 static inline struct sale_slot *slot_at(const struct engine *engine, uint64_t sale_id)

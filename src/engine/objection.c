@@ -53,6 +53,7 @@ static const char *won_objection(const struct engine *engine, const struct decis
         .units = decision->won.units,
         .now_ms = decision->at_ms,
         .token_nonce = decision->won.token_nonce,
+        .trusted = decision->won.token_nonce == 0, /* of a backend, whose word no record tells again */
     };
     struct decision ours;
     struct grab_answer answer;

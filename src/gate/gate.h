@@ -4,6 +4,9 @@
  * until its done() is called, exactly once, on the lane's thread: at once for what is already known (most refusals), or
  * when the record it rests on is durable (P3). "Already yours" waits for the durability of the order it names.
  *
+ * A ticket without done() is answered before the call returns, and it is the caller's to tell nobody before seq is durable:
+ * gate_await() with the last seq of many such answers waits for all of them at once.
+ *
  * local.c is engine + journal behind one lock. */
 #ifndef STAMPEDE_GATE_GATE_H
 #define STAMPEDE_GATE_GATE_H
@@ -49,18 +52,21 @@ void gate_lane_rise(struct gate_lane *lane);
 void gate_lane_rest(struct gate_lane *lane);
 
 struct gate_ticket {
-    void (*done)(struct gate_ticket *ticket);
+    void (*done)(struct gate_ticket *ticket); /* NULL: see above */
     enum verdict verdict;
+    uint64_t seq; /* of the last record that the answer rests on; 0: on none */
     union {
         struct grab_answer grab;
         struct token_answer token;
         struct sale sale;   /* after a seller's change */
         struct order order; /* of gate_order(), gate_pay() and gate_cancel() */
     };
-    /* The gate's own. */
-    uint64_t seq;
-    struct gate_ticket *next;
+    struct gate_ticket *next; /* the gate's own */
 };
+
+/* True: seq is durable already, and done() is not called. False: done() is, with VERDICT_DONE, or VERDICT_UNKNOWN where it
+ * never will be. */
+bool gate_await(struct gate_lane *lane, uint64_t seq, struct gate_ticket *ticket);
 
 /* The time that decisions are made at (P12): never goes back, also not over a restart. Any thread. */
 uint64_t gate_now_ms(const struct gate *gate);
@@ -120,6 +126,9 @@ bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
 uint64_t gate_sale_by_name(struct gate *gate, struct slice seller, struct slice name);
 /* Calls look with a copy of every sale in memory, in no order; one made meanwhile may be missed, one may come twice. */
 void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
+/* The sale that the seller's name means, also one that is over; 0: none. What was found counts until the version moves. */
+uint64_t gate_sale_named(struct gate *gate, struct slice seller, struct slice name);
+uint64_t gate_names_version(const struct gate *gate); /* no lock */
 /* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id);
 /* What stands on the board outside the sale; false where memory does not have it. No lock: on the way of every grab. */

@@ -44,11 +44,21 @@ static void lane_wait(struct gate_lane *lane, struct gate_ticket *ticket)
 void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq)
 {
     ticket->seq = seq;
+    if (ticket->done == NULL) return;
     if (seq <= journal_seq_durable(lane->gate->journal)) {
         ticket->done(ticket);
     } else {
         lane_wait(lane, ticket);
     }
+}
+
+bool gate_await(struct gate_lane *lane, uint64_t seq, struct gate_ticket *ticket)
+{
+    if (seq <= journal_seq_durable(lane->gate->journal)) return true;
+    ticket->verdict = VERDICT_DONE;
+    ticket->seq = seq;
+    lane_wait(lane, ticket);
+    return false;
 }
 
 /* done() may put new tickets at the end of the list. A ticket behind one with a higher seq waits for that one too: they
@@ -76,9 +86,10 @@ void gate_lane_rise(struct gate_lane *lane)
 void gate_lane_rest(struct gate_lane *lane)
 {
     lane_flush(lane);
-    if (lane->urgent) journal_urge(lane->gate->journal);
-    lane->urgent = false;
-    while (lane->first != NULL) {
+    for (;;) {
+        if (lane->urgent) journal_urge(lane->gate->journal);
+        lane->urgent = false;
+        if (lane->first == NULL) return;
         atomic_store_explicit(&lane->resting, true, memory_order_relaxed);
         atomic_thread_fence(memory_order_seq_cst);
         if (lane->first->seq > journal_seq_durable(lane->gate->journal) && !journal_poisoned(lane->gate->journal)) return;

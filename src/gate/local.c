@@ -31,7 +31,8 @@ void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ti
     grab->now_ms = gate_now_ms(gate);
     ticket->verdict = engine_refuse_early(gate->engine, grab);
     if (ticket->verdict != VERDICT_DONE) {
-        ticket->done(ticket);
+        ticket->grab.available = 0;
+        lane_answer(lane, ticket, 0);
         return;
     }
 
@@ -57,7 +58,7 @@ void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticke
     ask->now_ms = gate_now_ms(gate);
     ticket->verdict = engine_refuse_token_early(gate->engine, ask);
     if (ticket->verdict != VERDICT_DONE) {
-        ticket->done(ticket);
+        lane_answer(lane, ticket, 0);
         return;
     }
 
@@ -233,6 +234,19 @@ void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, vo
         pthread_mutex_unlock(&gate->lock);
         if (found) look(&sale, arg);
     }
+}
+
+uint64_t gate_sale_named(struct gate *gate, struct slice seller, struct slice name)
+{
+    pthread_mutex_lock(&gate->lock);
+    uint64_t sale_id = engine_sale_by_name(gate->engine, seller, name);
+    pthread_mutex_unlock(&gate->lock);
+    return sale_id;
+}
+
+uint64_t gate_names_version(const struct gate *gate)
+{
+    return engine_names_version(gate->engine);
 }
 
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)

@@ -334,6 +334,56 @@ static void a_time_read_too_early_does_not_go_back(void **state)
     engine_close(engine);
 }
 
+/* As the ticket door asks: whoever has won hears so before anything else is wrong. */
+static void won_before_comes_first_where_it_is_asked_to(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(100);
+    struct sale_terms terms = stage_terms();
+    terms.units_per_grab_max = 2;
+    terms.closes_ms = 2000;
+    uint64_t id = stage_sale(engine, &terms, 3);
+    static const struct grab_row rows[] = {
+        { 10, "ann", NULL, 3, VERDICT_OVER_LIMIT },    { 10, "ann", NULL, 2, VERDICT_WON },
+        { 10, "ann", NULL, 3, VERDICT_ALREADY_WON },   { 10, "bob", NULL, 3, VERDICT_OVER_LIMIT },
+        { 10, "bob", NULL, 2, VERDICT_SOLD_OUT },      { 10, "bob", NULL, 1, VERDICT_WON },
+        { 10, "cat", NULL, 1, VERDICT_SOLD_OUT },      { 10, "cat", NULL, 3, VERDICT_OVER_LIMIT },
+        { 2000, "ann", NULL, 1, VERDICT_ALREADY_WON }, { 2000, "cat", NULL, 1, VERDICT_CLOSED },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct grab grab = { .sale_id = id,
+                                   .buyer = slice_of(rows[i].buyer),
+                                   .units = rows[i].units,
+                                   .now_ms = rows[i].at_ms,
+                                   .won_first = true };
+        struct grab_answer answer;
+        enum verdict early = engine_refuse_early(engine, &grab);
+        if (early != VERDICT_DONE) assert_same_verdict(early, rows[i].want, "early", i);
+        assert_same_verdict(stage_grab(engine, &grab, &answer), rows[i].want, "won first", i);
+    }
+    engine_close(engine);
+}
+
+/* A backend has admitted its buyers itself. */
+static void a_trusted_grab_is_asked_for_no_token(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(100);
+    struct sale_terms terms = stage_terms();
+    terms.admission = ADMISSION_TOKEN;
+    uint64_t id = stage_sale(engine, &terms, 1);
+    struct grab grab = { .sale_id = id, .buyer = SLICE("shop:ann"), .units = 1, .now_ms = 10 };
+    struct grab_answer answer;
+    assert_int_equal(engine_refuse_early(engine, &grab), VERDICT_TOKEN_REQUIRED);
+    grab.trusted = true;
+    assert_int_equal(engine_refuse_early(engine, &grab), VERDICT_DONE);
+    assert_int_equal(stage_grab(engine, &grab, &answer), VERDICT_WON);
+    assert_int_equal(answer.order.token_nonce, 0);
+    grab.buyer = SLICE("shop:bob");
+    assert_int_equal(engine_refuse_early(engine, &grab), VERDICT_SOLD_OUT);
+    engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +401,8 @@ int main(void)
         cmocka_unit_test(a_nameless_grab_of_a_login_sale_wins_nothing),
         cmocka_unit_test(full_memory_is_busy_and_not_sold_out),
         cmocka_unit_test(a_time_read_too_early_does_not_go_back),
+        cmocka_unit_test(won_before_comes_first_where_it_is_asked_to),
+        cmocka_unit_test(a_trusted_grab_is_asked_for_no_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,63 @@ static void without_a_commit_only_refusals_are_told(void **state)
     stand_close(stand);
 }
 
+/* A pipeline: every answer is there at once with the record it rests on, and the last of them is waited for. */
+static void answers_of_tickets_without_done_are_waited_for_together(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 2);
+    stand_close(stand);
+
+    stand_open(stand, false);
+    struct gate_ticket ticket = { .done = NULL };
+    struct grab ann = { .sale_id = sale, .buyer = SLICE("ann"), .units = 1 };
+    struct grab bob = { .sale_id = sale, .buyer = SLICE("bob"), .units = 1 };
+    struct grab cat = { .sale_id = sale, .buyer = SLICE("cat"), .units = 1 };
+    gate_grab(stand->lane, &ann, &ticket);
+    assert_int_equal(ticket.verdict, VERDICT_WON);
+    assert_int_equal(ticket.seq, ticket.grab.order.no);
+    gate_grab(stand->lane, &bob, &ticket);
+    uint64_t last = ticket.seq;
+    gate_grab(stand->lane, &ann, &ticket);
+    assert_int_equal(ticket.verdict, VERDICT_ALREADY_WON);
+    assert_int_equal(ticket.seq, last - 1);
+    gate_grab(stand->lane, &cat, &ticket);
+    assert_int_equal(ticket.verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(ticket.seq, 0);
+    assert_int_equal(ticket.grab.available, 0);
+
+    struct told told = stand_told(stand);
+    assert_true(gate_await(stand->lane, 0, &told.ticket));
+    assert_false(gate_await(stand->lane, last, &told.ticket));
+    gate_lane_rest(stand->lane);
+    assert_int_equal(told.times, 0);
+    assert_int_equal(gate_start(stand->gate), FAULT_NONE);
+    stand_await(stand, &told);
+    assert_int_equal(told.ticket.verdict, VERDICT_DONE);
+    assert_true(told.durable_at >= last);
+    assert_true(gate_await(stand->lane, last, &told.ticket));
+    assert_int_equal(told.times, 1);
+    stand_close(stand);
+}
+
+static void a_name_means_its_sale_until_it_is_changed(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 2), version = gate_names_version(stand->gate);
+    assert_int_equal(gate_sale_named(stand->gate, SLICE("sam"), SLICE("phone")), sale);
+    assert_int_equal(gate_sale_named(stand->gate, SLICE("bob"), SLICE("phone")), 0);
+    struct told told = stand_told(stand);
+    struct sale_change change = { .mask = TERM_NAME, .terms.name = "camera" };
+    gate_change(stand->lane, &(struct asker){ .name = SLICE("sam") }, sale, &change, &told.ticket);
+    stand_await(stand, &told);
+    assert_int_not_equal(gate_names_version(stand->gate), version);
+    assert_int_equal(gate_sale_named(stand->gate, SLICE("sam"), SLICE("phone")), 0);
+    assert_int_equal(gate_sale_named(stand->gate, SLICE("sam"), SLICE("camera")), sale);
+    stand_close(stand);
+}
+
 static void a_restart_knows_what_was_said(void **state)
 {
     struct stand *stand = *state;
@@ -273,6 +330,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_win_is_told_only_when_its_record_is_durable, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(without_a_commit_only_refusals_are_told, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(answers_of_tickets_without_done_are_waited_for_together, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(a_name_means_its_sale_until_it_is_changed, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_restart_knows_what_was_said, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_token_is_told_when_durable_and_stays_spent_after_a_restart, stand_begin,
                                         stand_end),
