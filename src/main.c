@@ -12,6 +12,7 @@
 #include "ledger/ledger.h"
 #include "people/payment_keys.h"
 #include "people/people.h"
+#include "people/resp_accounts.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -33,6 +34,7 @@ struct app {
     int lock_fd;
     struct ledger *ledger;
     struct gate *gate;
+    struct resp_accounts *resp_accounts;
     struct people *people;
     struct payment_keys *payment_keys;
     struct clerk *clerk;
@@ -101,6 +103,16 @@ static void gate_end(struct app *app)
     gate_close(app->gate);
 }
 
+static enum fault resp_accounts_start(struct app *app)
+{
+    return resp_accounts_open(&app->resp_accounts, app->config.resp_accounts);
+}
+
+static void resp_accounts_end(struct app *app)
+{
+    resp_accounts_close(app->resp_accounts);
+}
+
 static enum fault people_start(struct app *app)
 {
     const char *keys_text = getenv("STAMPEDE_KEYS_TEXT");
@@ -120,6 +132,7 @@ static enum fault people_start(struct app *app)
             .roles = app->config.identity_roles,
             .leeway_s = (uint32_t)app->config.identity_leeway_s,
         },
+        .accounts = app->resp_accounts,
     };
     return people_open(&app->people, &options);
 }
@@ -258,6 +271,7 @@ static enum fault server_begin(struct app *app)
     uint32_t reactors = app->config.reactors > 0 ? (uint32_t)app->config.reactors : (uint32_t)cores;
     struct server_options options = {
         .http = app->config.http,
+        .resp = app->config.resp,
         .tls_cert = app->config.tls_cert,
         .tls_key = app->config.tls_key,
         .ledger_path = app->ledger_path,
@@ -279,7 +293,8 @@ static enum fault server_begin(struct app *app)
                                  .guard = app->guard,
                                  .lines = app->lines,
                                  .blocks = app->blocks,
-                                 .payment_keys = app->payment_keys };
+                                 .payment_keys = app->payment_keys,
+                                 .resp_accounts = app->resp_accounts };
     enum fault fault = server_open(&app->server, &options, &rooms);
     if (fault != FAULT_NONE) return fault;
     server_check_lines(app->server);
@@ -302,6 +317,7 @@ static const struct {
     { "data folder", folder_start, folder_stop },
     { "ledger", ledger_start, ledger_stop },
     { "gate", gate_begin, gate_end }, /* replay: only what is proved is served */
+    { "RESP accounts", resp_accounts_start, resp_accounts_end },
     { "people", people_start, people_end },
     { "payment secrets", payment_keys_start, payment_keys_end },
     { "clerk", clerk_start, clerk_stop },
@@ -341,6 +357,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     server_reload_tls(app->server);
     people_reload(app->people);
     payment_keys_reload(app->payment_keys);
+    resp_accounts_reload(app->resp_accounts);
     lines_declare_all(app);
     server_check_lines(app->server);
     app->server->luck_sale = (uint64_t)app->config.door_luck_sale;
@@ -411,7 +428,8 @@ static int command_serve(int argc, char **argv)
     while (started < STEPS && (fault = steps[started].start(&app)) == FAULT_NONE) started++;
     int code = fault == FAULT_NONE ? EXIT_OK : app.damaged ? EXIT_DAMAGED : EXIT_FAILED;
     if (fault == FAULT_NONE) {
-        printf("listening http=%s\n", app.server->address);
+        const char *resp = app.server->resp_address;
+        printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);
         fflush(stdout);
         code = app_wait(&app, &signals, argc, argv);
     }

@@ -15,6 +15,7 @@
     FAMILY(GUARD_REFUSED, "stampede_guard_refused_total", "check", 16, "Who was turned away, by each check of the guard.")  \
     FAMILY(SHED_REFUSED, "stampede_shed_refused_total", "class", 8, "Requests shed, by class of routes.")                   \
     FAMILY(LINE_OUTCOMES, "stampede_line_outcomes_total", "outcome", 16, "Waits in line by what became of them.")           \
+    FAMILY(RESP_COMMANDS, "stampede_resp_commands_total", "command", 32, "Commands of the Redis protocol.")                 \
     COUNTER(CONNECTIONS_ACCEPTED, "stampede_connections_accepted_total", "Connections taken.")                            \
     COUNTER(CONNECTIONS_REFUSED, "stampede_connections_refused_total", "Connections turned away at the limit.")           \
     COUNTER(CONNECTIONS_CLOSED, "stampede_connections_closed_total", "Connections ended.")                                \

@@ -1,5 +1,6 @@
 #include "config/config.h"
 
+#include "base/address.h"
 #include "base/slice.h"
 #include "config/lines.h"
 #include "config/options.h"
@@ -135,6 +136,19 @@ static void reading_line(struct reading *reading, struct slice text)
     if (!option_set(reading->config, option, value, &why)) reading_object(reading, why.text);
 }
 
+/* Whether the Redis protocol is off or answers this machine only. */
+static bool resp_is_ours_alone(const struct config *config)
+{
+    struct address address;
+    uint16_t port;
+    struct network v4, v6;
+    if (!address_parse_port(&address, &port, slice_of(config->resp))) return true;
+    const char *wrong = network_read(&v4, SLICE("127.0.0.0/8"));
+    if (wrong == NULL) wrong = network_read(&v6, SLICE("::1"));
+    assert(wrong == NULL);
+    return network_has(&v4, &address) || network_has(&v6, &address);
+}
+
 /* What no option can know by itself. */
 static bool config_agrees(const struct config *config, struct config_mistake *mistake)
 {
@@ -146,6 +160,13 @@ static bool config_agrees(const struct config *config, struct config_mistake *mi
                 (config->identity_audience[0] != '\0');
     if (given != 0 && given != 3) {
         mistake_say(mistake, "identity_keys, identity_issuer and identity_audience are given together or not at all");
+        return false;
+    }
+    if (config->resp_accounts[0] == '\0' && !resp_is_ours_alone(config)) {
+        mistake_say(mistake,
+                    "resp = %s can be reached from other machines, and nobody has to say a password there: name "
+                    "a file of passwords in resp_accounts, or listen on 127.0.0.1",
+                    config->resp);
         return false;
     }
     return lines_complete(config, mistake);

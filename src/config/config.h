@@ -28,8 +28,10 @@ struct config_line {
 
 struct config {
     char data[CONFIG_TEXT_BYTES];
-    char http[CONFIG_TEXT_BYTES];     /* ADDR:PORT */
-    char tls_cert[CONFIG_TEXT_BYTES]; /* PEM chain; empty: no TLS */
+    char http[CONFIG_TEXT_BYTES];          /* ADDR:PORT */
+    char resp[CONFIG_TEXT_BYTES];          /* ADDR:PORT, or off */
+    char resp_accounts[CONFIG_TEXT_BYTES]; /* path; empty: one account without a password, on loopback */
+    char tls_cert[CONFIG_TEXT_BYTES];      /* PEM chain; empty: no TLS */
     char tls_key[CONFIG_TEXT_BYTES];
     char log_level[CONFIG_TEXT_BYTES]; /* debug, info, warn, error */
     char keys[CONFIG_TEXT_BYTES];      /* path of the signing keys; empty: DATA/keys */

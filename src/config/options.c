@@ -32,6 +32,15 @@ static bool limits_check(struct slice value, char mistake[256])
     struct limit_terms terms;
     return limit_terms_read(&terms, value, mistake);
 }
+
+static bool address_or_off(struct slice value, char mistake[256])
+{
+    struct address address;
+    uint16_t port;
+    if (slice_is(value, "off") || address_parse_port(&address, &port, value)) return true;
+    snprintf(mistake, 256, "it is an address and a port, such as 127.0.0.1:20081 or [::1]:20081, or off");
+    return false;
+}
 _Static_assert(ADDRESS_MISTAKE_BYTES <= 256 && LIMIT_MISTAKE_BYTES <= 256, "the mistakes fit");
 
 /* clang-format off */
@@ -40,6 +49,10 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "Folder of the journal, the ledger and the keys; made if it is not there." },
     { "http", .kind = OPTION_ADDRESS, .offset = AT(http), .fallback = "127.0.0.1:20080",
       .help = "Address and port of HTTP; port 0 picks a free one." },
+    { "resp", .kind = OPTION_TEXT, .offset = AT(resp), .fallback = "127.0.0.1:20081", .check = address_or_off,
+      .help = "Address and port of the Redis protocol, or off; beyond this machine only with resp_accounts." },
+    { "resp_accounts", .kind = OPTION_PATH, .offset = AT(resp_accounts), .fallback = "",
+      .help = "File of backends and their passwords for the Redis protocol; empty means one without a password." },
     { "tls_cert", .kind = OPTION_PATH, .offset = AT(tls_cert), .fallback = "",
       .help = "PEM file with the certificate chain; empty serves plain HTTP." },
     { "tls_key", .kind = OPTION_PATH, .offset = AT(tls_key), .fallback = "",

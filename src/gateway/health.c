@@ -3,6 +3,7 @@
 #include "courier/courier.h"
 #include "gateway/request.h"
 #include "gateway/resources.h"
+#include "gateway/resp_commands.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ static const char *label_word(enum metric metric, uint32_t value)
     if (metric == METRIC_LINE_OUTCOMES)
         return value != LINE_WAITING && value < LINE_OUTCOMES ? line_outcome_word((enum line_outcome)value) : NULL;
     if (metric == METRIC_SHED_REFUSED) return value < RATE_CLASSES ? rate_class_name((enum rate_class)value) : NULL;
+    if (metric == METRIC_RESP_COMMANDS) return resp_command_name(value);
     if (metric == METRIC_GRABS) return value < VERDICT_COUNT ? verdict_word((enum verdict)value) : NULL;
     return value < sizeof classes / sizeof *classes ? classes[value] : NULL;
 }
@@ -84,6 +86,13 @@ static size_t breakers_render(char *out, size_t size, const struct guard *guard)
     return len;
 }
 
+static uint64_t resp_connections(const struct server *server)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < server->reactor_count; i++) count += resp_front_count(server->reactors[i]->resp);
+    return count;
+}
+
 static uint64_t watchers_count(const struct server *server)
 {
     uint64_t count = 0;
@@ -104,6 +113,8 @@ void metrics_get(struct request *request)
     courier_status(rooms->courier, &courier);
     const struct gauge gauges[] = {
         { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
+        { "stampede_resp_connections", "Those of them that speak the Redis protocol.",
+          resp_connections(request->reactor->server) },
         { "stampede_watchers", "Connections that watch a sale live.", watchers_count(request->reactor->server) },
         { "stampede_memory_bytes", "Resident memory.", memory_resident() },
         { "stampede_engine_bytes", "Memory of sales and orders.", gate.usage.bytes },

@@ -66,12 +66,12 @@ static int socket_bind(const struct sockaddr_storage *address, socklen_t len, bo
     return -1;
 }
 
-enum fault listener_open(const char *address, uint32_t count, int *fds, char bound[80])
+enum fault listener_open(const char *option, const char *address, uint32_t count, int *fds, char bound[80])
 {
     struct sockaddr_storage where;
     socklen_t len;
     if (!where_parse(address, &where, &len)) {
-        log_error("gateway", "http = %s is not ADDR:PORT with a numeric address; write for example 127.0.0.1:20080",
+        log_error("gateway", "%s = %s is not ADDR:PORT with a numeric address; write for example 127.0.0.1:20080", option,
                   address);
         return FAULT_CONFIG;
     }
@@ -79,7 +79,8 @@ enum fault listener_open(const char *address, uint32_t count, int *fds, char bou
         fds[i] = socket_bind(&where, len, i > 0);
         if (fds[i] < 0) {
             enum fault fault = errno == EADDRINUSE ? FAULT_IN_USE : FAULT_CONFIG;
-            log_error("gateway", "cannot listen on %s: %s; choose another address with --http", address, strerror(errno));
+            log_error("gateway", "cannot listen on %s: %s; choose another address with --%s", address, strerror(errno),
+                      option);
             while (i-- > 0) close(fds[i]);
             return fault;
         }

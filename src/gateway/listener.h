@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* Binds count sockets to ADDR:PORT ([ADDR]:PORT for IPv6). The first binds plainly, so that a port somebody else has, even
- * one of our own kind, is FAULT_IN_USE; only then do the others join it with SO_REUSEPORT. bound gets HOST:PORT. */
-enum fault listener_open(const char *address, uint32_t count, int *fds, char bound[80]) MUST_USE;
+ * one of our own kind, is FAULT_IN_USE; only then do the others join it with SO_REUSEPORT. bound gets HOST:PORT. option is
+ * its name, for the log. */
+enum fault listener_open(const char *option, const char *address, uint32_t count, int *fds, char bound[80]) MUST_USE;
 
 #endif

@@ -6,6 +6,7 @@
 #include "gateway/counts.h"
 #include "gateway/live.h"
 #include "gateway/request.h"
+#include "gateway/resp_peer.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ static void on_rise(uv_check_t *handle)
 static void on_rest(uv_prepare_t *handle)
 {
     struct reactor *reactor = handle->data;
+    resp_front_rest(reactor->resp);
     gate_lane_rest(reactor->lane);
 }
 
@@ -78,6 +80,7 @@ static void on_tick(uv_timer_t *handle)
     struct reactor *reactor = handle->data;
     clock_look(reactor);
     connections_expire(reactor);
+    resp_front_tick(reactor->resp);
     live_tick(reactor);
     counts_tidy(reactor->counts, reactor_now_ms(reactor) / 1000);
     if (reactor == reactor->server->reactors[0]) server_housekeep(reactor->server);
@@ -91,6 +94,7 @@ static void on_tick(uv_timer_t *handle)
         crew_stop(reactor->server->rooms.lookups);
         crew_stop(reactor->server->rooms.writes);
     }
+    if (late) resp_front_drop_all(reactor->resp);
     for (enum connection_state state = 0; late && state < CONNECTION_CLOSING; state++) {
         if (state == CONNECTION_BUSY) continue; /* answered within the bounds of gate, queries and passwords */
         while (reactor->lists[state].first != NULL) connection_close(reactor->lists[state].first);
@@ -120,6 +124,7 @@ static void on_stop(uv_async_t *handle)
     reactor->drain_until_ms = uv_now(&reactor->loop) + reactor->server->options.drain_ms_max;
     close_handle((uv_handle_t *)&reactor->listener, NULL);
     connections_close_idle(reactor);
+    resp_front_drain(reactor->resp);
     uv_timer_stop(&reactor->expiry);
     uv_idle_stop(&reactor->expiring);
     uv_timer_start(&reactor->tick, on_tick, 0, 20);
@@ -145,14 +150,15 @@ static enum fault reactor_handles(struct reactor *reactor, int listen_fd)
     return FAULT_NONE;
 }
 
-enum fault reactor_open(struct reactor **out, struct server *server, int listen_fd)
+enum fault reactor_open(struct reactor **out, struct server *server, int http_fd, int resp_fd)
 {
     struct reactor *reactor = calloc(1, sizeof *reactor);
     if (reactor == NULL) return FAULT_MEMORY;
     reactor->server = server;
     recall_init(&reactor->recall);
     reactor->counts = counts_page(server->rooms.counts, server->reactor_count);
-    enum fault fault = reactor_handles(reactor, listen_fd);
+    enum fault fault = reactor_handles(reactor, http_fd);
+    if (fault == FAULT_NONE) fault = resp_front_open(&reactor->resp, reactor, resp_fd);
     if (fault == FAULT_NONE) fault = gate_lane_open(&reactor->lane, server->rooms.gate, reactor_wake, reactor);
     if (fault == FAULT_NONE) fault = token_mac_open(&reactor->tokens, people_ring(server->rooms.people));
     if (fault == FAULT_NONE) fault = crew_mailbox_open(&reactor->mailbox, reactor_wake, reactor);
@@ -185,6 +191,7 @@ static void reactor_run(void *arg)
 enum fault reactor_start(struct reactor *reactor)
 {
     if (uv_listen((uv_stream_t *)&reactor->listener, BACKLOG, on_connection) != 0) return FAULT_IN_USE;
+    if (!resp_front_listen(reactor->resp, BACKLOG)) return FAULT_IN_USE;
     return uv_thread_create(&reactor->thread, reactor_run, reactor) == 0 ? FAULT_NONE : FAULT_MEMORY;
 }
 
@@ -209,6 +216,7 @@ void reactor_close(struct reactor *reactor)
     blocks_reader_close(reactor->blocks);
     token_mac_close(reactor->tokens);
     live_close(reactor->live);
+    free(reactor->resp);
     while (reactor->requests_free != NULL) {
         struct request *request = reactor->requests_free;
         reactor->requests_free = request->free_next;

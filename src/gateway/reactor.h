@@ -12,6 +12,7 @@ struct connection;
 struct counts_page;
 struct live;
 struct request;
+struct resp_front;
 
 /* Bytes that partial messages of one reactor may take together; beyond it their senders get 503 (P9). */
 #define REACTOR_INPUT_BYTES_MAX (256u << 20)
@@ -47,6 +48,7 @@ struct reactor {
     struct recall recall;
     struct token_mac *tokens; /* purchase tokens are signed and checked on this thread */
     struct live *live;
+    struct resp_front *resp;    /* NULL: the Redis protocol is off */
     _Atomic uint32_t watchers;  /* connections that watch a sale */
     struct counts_page *counts; /* this thread's part of them */
     uint64_t clock_ahead_ms;    /* of decision time before the loop's, as of the last tick */
@@ -81,8 +83,8 @@ static inline uint64_t reactor_now_ms(const struct reactor *reactor)
     return uv_now(&reactor->loop) + reactor->clock_ahead_ms;
 }
 
-/* Takes over the listening socket. */
-enum fault reactor_open(struct reactor **out, struct server *server, int listen_fd) MUST_USE;
+/* Takes over the listening sockets; resp_fd -1: none. */
+enum fault reactor_open(struct reactor **out, struct server *server, int http_fd, int resp_fd) MUST_USE;
 enum fault reactor_start(struct reactor *reactor) MUST_USE;
 void reactor_stop(struct reactor *reactor); /* any thread: begin to drain */
 void reactor_join(struct reactor *reactor);

@@ -20,7 +20,7 @@
 #define DESCRIPTORS_OWN 40
 #define DESCRIPTORS_OF_COURIER (3 * COURIER_IN_FLIGHT_MAX)
 #define DESCRIPTORS_SHARE_OF_COURIER 16
-#define DESCRIPTORS_A_REACTOR 8
+#define DESCRIPTORS_A_REACTOR 9
 #define DESCRIPTORS_A_READER 4
 /* Peers above the limit that may hear 503 at a time; the rest are closed without a word. */
 #define REFUSALS_MAX 64
@@ -55,10 +55,15 @@ static enum fault connections_plan(struct server *server)
 
 static enum fault server_listen(struct server *server)
 {
-    int fds[REACTORS_MAX];
-    enum fault fault = listener_open(server->options.http, server->options.reactors, fds, server->address);
-    for (uint32_t i = 0; fault == FAULT_NONE && i < server->options.reactors; i++) {
-        fault = reactor_open(&server->reactors[i], server, fds[i]);
+    int fds[REACTORS_MAX], resp_fds[REACTORS_MAX];
+    uint32_t reactors = server->options.reactors;
+    bool resp_off = strcmp(server->options.resp, "off") == 0;
+    for (uint32_t i = 0; i < reactors; i++) resp_fds[i] = -1;
+    enum fault fault = listener_open("http", server->options.http, reactors, fds, server->address);
+    if (fault == FAULT_NONE && !resp_off)
+        fault = listener_open("resp", server->options.resp, reactors, resp_fds, server->resp_address);
+    for (uint32_t i = 0; fault == FAULT_NONE && i < reactors; i++) {
+        fault = reactor_open(&server->reactors[i], server, fds[i], resp_fds[i]);
         if (fault == FAULT_NONE) server->reactor_count++;
     }
     return fault;
@@ -70,6 +75,7 @@ enum fault server_open(struct server **out, const struct server_options *options
     if (server == NULL) return FAULT_MEMORY;
     server->options = *options;
     server->rooms = *rooms;
+    server->started_ms = mono_ms();
     enum fault fault = connections_plan(server);
     if (fault == FAULT_NONE) guard_hold(rooms->guard, server->options.connections_max);
     SSL_CTX *tls = NULL;

@@ -23,6 +23,7 @@ struct counts;
 struct payment_keys;
 struct courier;
 struct reactor;
+struct resp_accounts;
 
 /* The rooms a request may reach. */
 struct rooms {
@@ -34,6 +35,7 @@ struct rooms {
     struct blocks *blocks;
     struct payment_keys *payment_keys;
     struct courier *courier;
+    struct resp_accounts *resp_accounts;
     struct crew *lists;                  /* the gateway's own: pages of the ledger, which may wait for the clerk */
     struct crew *lookups;                /* the gateway's own: single rows, which never wait */
     struct crew *writes;                 /* the gateway's own: rows that are no decisions, written to the ledger */
@@ -44,6 +46,7 @@ struct rooms {
 
 struct server_options {
     const char *http;               /* ADDR:PORT, port 0 picks a free one */
+    const char *resp;               /* the same for the Redis protocol; "off": none */
     const char *tls_cert, *tls_key; /* empty: no TLS */
     const char *ledger_path;
     uint32_t reactors;
@@ -63,12 +66,15 @@ struct server {
     _Atomic(SSL_CTX *) tls; /* NULL: no TLS */
     SSL_CTX *tls_before;    /* of the last reload: a reactor may still be taking it up */
     char address[80];       /* HOST:PORT as bound */
+    char resp_address[80];  /* empty: off */
+    uint64_t started_ms;    /* mono_ms() */
     _Atomic bool draining;
     _Atomic uint64_t luck_sale; /* the sale that /luck means; 0: none */
     _Atomic uint32_t connections, refusals;
-    uint64_t give_back_ms;      /* reactor 0's: not before then again */
-    uint64_t mark_seq, mark_ms; /* of whoever weighs: a decision, and when it was the last one */
-    uint32_t refusals_max;      /* connections that are turned away and hear why, beside connections_max, at once */
+    _Atomic uint64_t resp_peers; /* ever */
+    uint64_t give_back_ms;       /* reactor 0's: not before then again */
+    uint64_t mark_seq, mark_ms;  /* of whoever weighs: a decision, and when it was the last one */
+    uint32_t refusals_max;       /* connections that are turned away and hear why, beside connections_max, at once */
 };
 
 enum fault server_open(struct server **out, const struct server_options *options, const struct rooms *rooms) MUST_USE;

@@ -6,6 +6,7 @@
 #include "people/external.h"
 #include "people/keys.h"
 #include "people/password.h"
+#include "people/resp_accounts.h"
 #include "people/revoked.h"
 #include "wire/jwt.h"
 
@@ -41,6 +42,7 @@ struct people {
     struct crew *logouts;      /* never behind a password: a token stops working at once */
     const char *ledger_path;   /* while workers start */
     uint32_t token_ttl_s;
+    struct resp_accounts *accounts;       /* NULL: none */
     char dummy_hash[PASSWORD_HASH_BYTES]; /* what the password of an unknown user is compared with */
     pthread_key_t checker_key;
     bool has_checker_key;
@@ -133,6 +135,7 @@ enum fault people_open(struct people **out, const struct people_options *options
     struct people *people = calloc(1, sizeof(*people));
     if (people == NULL) return FAULT_MEMORY;
     people->token_ttl_s = options->token_ttl_s;
+    people->accounts = options->accounts;
     pthread_mutex_init(&people->checkers_lock, NULL);
     enum fault fault = revoked_open(&people->revoked, REVOKED_SLOTS);
     if (fault != FAULT_NONE) {
@@ -298,6 +301,11 @@ static void register_work(struct crew_job *job, void *tools)
 {
     struct people_request *request = (struct people_request *)job;
     struct desk *desk = tools;
+    struct resp_accounts *accounts = request->people->accounts;
+    if (accounts != NULL && resp_accounts_have(accounts, slice_of(request->username))) {
+        request->result = PEOPLE_TAKEN; /* they would be the seller of its sales */
+        return;
+    }
     request->result = user_make(desk->ledger, request->username, request->password, request->role);
 }
 

@@ -18,6 +18,7 @@
 
 struct people;
 struct jwt_ring;
+struct resp_accounts;
 
 /* The operator's own identity provider. Texts are copied. */
 struct people_external {
@@ -38,6 +39,7 @@ struct people_options {
     uint32_t token_ttl_s;
     uint32_t threads;
     struct people_external external;
+    struct resp_accounts *accounts; /* whose names nobody may register; NULL: none */
 };
 
 enum fault people_open(struct people **out, const struct people_options *options) MUST_USE;

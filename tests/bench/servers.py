@@ -184,8 +184,8 @@ class Stampede(Server):
 
     def start(self):
         os.makedirs(self.data, exist_ok=True)
-        command = [self.binary, "serve", "--data", self.data, "--http", "127.0.0.1:0", "--reactors", str(self.reactors),
-                   "--limits", self.limits, "--log-level", "warn", *self.options]
+        command = [self.binary, "serve", "--data", self.data, "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0",
+                   "--reactors", str(self.reactors), "--limits", self.limits, "--log-level", "warn", *self.options]
         log_path = self.data.rstrip("/") + ".log"
         start_s = time.monotonic()
         with open(log_path, "ab") as log:
@@ -196,7 +196,7 @@ class Stampede(Server):
             self.stop(signal.SIGKILL)
             with open(log_path, encoding="utf-8", errors="replace") as log:
                 raise BenchError(f"the server did not start (it said {line!r}): {log.read()[-2000:]}")
-        self.port = int(line.split()[1].rpartition(":")[2])
+        self.port, self.resp_port = (int(word.rpartition(":")[2]) for word in line.split()[1:3])
 
     def ready_line(self, until_s):
         text = b""

@@ -90,6 +90,7 @@ class Server:
         self.log_path = self.folder / "log"
         self.process = None
         self.host, self.port = "127.0.0.1", None
+        self.resp_port = None
         self.tls = tls
         self.key = None
         self.said = ""
@@ -98,7 +99,7 @@ class Server:
         """Starts it and does not wait until it can answer."""
         assert self.process is None, "already started"
         command = [*(self.prefix if prefix is None else prefix), BINARY, "serve", "--data", str(self.data), "--http",
-                   f"127.0.0.1:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
+                   f"127.0.0.1:{self.port_wanted}", "--resp", "127.0.0.1:0", "--journal-segment-mb", str(self.segment_mb), *self.flags]
         try:
             with open(self.log_path, "ab") as log:
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
@@ -111,9 +112,10 @@ class Server:
     def ready(self, ready_s=READY_S_MAX):
         """Waits for the ready line; false when the server ended, or said something else."""
         self.said = self._ready_line(ready_s)
-        found = re.match(r"listening http=(\S+):(\d+)(?: |$)", self.said)
+        found = re.match(r"listening http=(\S+):(\d+)(?: resp=\S+:(\d+))?$", self.said)
         if found:
             self.host, self.port = found.group(1), int(found.group(2))
+            self.resp_port = int(found.group(3)) if found.group(3) else None
         return found is not None
 
     def start(self, prefix=None, env=None, ready_s=READY_S_MAX):

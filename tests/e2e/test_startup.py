@@ -193,7 +193,7 @@ def test_config_check_likes_the_sample(tmp_path):
 def test_flags_win_over_environment_and_environment_over_the_file(own_server, tmp_path):
     one, two, three = (free_port() for _ in range(3))
     path = tmp_path / "stampede.conf"
-    path.write_text(f"http = 127.0.0.1:{one}\ndata = {tmp_path}/from-file\njournal_segment_mb = 1\n")
+    path.write_text(f"http = 127.0.0.1:{one}\ndata = {tmp_path}/from-file\nresp = off\njournal_segment_mb = 1\n")
 
     def started(env, *flags):
         process = subprocess.Popen([BINARY, "serve", "--config", path, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(env))

@@ -56,6 +56,8 @@ static void defaults_are_those_of_the_interface(void **state)
     } script[] = {
         { "data", "./data" },
         { "http", "127.0.0.1:20080" },
+        { "resp", "127.0.0.1:20081" },
+        { "resp_accounts", "" },
         { "log_level", "info" },
         { "keys", "" },
         { "tls_cert", "" },

@@ -21,7 +21,7 @@ static void several_sockets_share_one_port(void **state)
     (void)state;
     int fds[4];
     char bound[80];
-    assert_int_equal(listener_open("127.0.0.1:0", 4, fds, bound), FAULT_NONE);
+    assert_int_equal(listener_open("http", "127.0.0.1:0", 4, fds, bound), FAULT_NONE);
     assert_memory_equal(bound, "127.0.0.1:", 10);
     assert_string_not_equal(bound, "127.0.0.1:0");
     for (int i = 0; i < 4; i++) assert_int_equal(listen(fds[i], 16), 0);
@@ -34,11 +34,11 @@ static void a_taken_port_is_refused(void **state)
     (void)state;
     int mine[2], theirs[2];
     char bound[80], again[80];
-    assert_int_equal(listener_open("127.0.0.1:0", 2, mine, bound), FAULT_NONE);
+    assert_int_equal(listener_open("http", "127.0.0.1:0", 2, mine, bound), FAULT_NONE);
     assert_int_equal(listen(mine[0], 16) | listen(mine[1], 16), 0);
-    assert_int_equal(listener_open(bound, 2, theirs, again), FAULT_IN_USE);
+    assert_int_equal(listener_open("http", bound, 2, theirs, again), FAULT_IN_USE);
     fds_close(mine, 2);
-    assert_int_equal(listener_open(bound, 2, theirs, again), FAULT_NONE);
+    assert_int_equal(listener_open("http", bound, 2, theirs, again), FAULT_NONE);
     assert_string_equal(bound, again);
     fds_close(theirs, 2);
 }
@@ -60,7 +60,7 @@ static void addresses_that_are_none_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         int fd;
         char bound[80];
-        assert_int_equal(listener_open(wrong[i], 1, &fd, bound), FAULT_CONFIG);
+        assert_int_equal(listener_open("http", wrong[i], 1, &fd, bound), FAULT_CONFIG);
     }
 }
 

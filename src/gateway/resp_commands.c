@@ -1,0 +1,210 @@
+#include "gateway/resp_commands.h"
+
+#include "base/metrics.h"
+#include "base/text.h"
+#include "wire/problem.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <strings.h>
+
+static void resp_command(struct resp_call *call);
+
+/* Those asked most come first: the search begins at the top. A stranger is somebody who has not said who he is. */
+#define STRANGERS true
+static const struct row {
+    const char *name;
+    uint32_t name_len, argc_min, argc_max; /* with the name of the command itself */
+    bool strangers;
+    void (*run)(struct resp_call *call);
+} rows[] = {
+#define ROW(name, ...)                                                                                                      \
+    {                                                                                                                       \
+        name, sizeof(name) - 1, __VA_ARGS__                                                                                 \
+    }
+    ROW("sale.grab", 3, 6, false, resp_grab),
+    ROW("seckill", 4, 4, false, resp_seckill),
+    ROW("ping", 1, 2, false, resp_ping),
+    ROW("sale.left", 2, 2, false, resp_sale_left),
+    ROW("sale.order", 2, 2, false, resp_order),
+    ROW("sale.pay", 4, 4, false, resp_pay),
+    ROW("sale.cancel", 2, 3, false, resp_cancel),
+    ROW("sale.info", 2, 2, false, resp_sale_info),
+    ROW("sale.create", 3, 13, false, resp_sale_create),
+    ROW("sale.stock", 3, 3, false, resp_sale_stock),
+    ROW("auth", 2, 3, STRANGERS, resp_auth),
+    ROW("hello", 1, 7, STRANGERS, resp_hello),
+    ROW("echo", 2, 2, false, resp_echo),
+    ROW("select", 2, 2, false, resp_select),
+    ROW("client", 2, RESP_ARGS_MAX, false, resp_client),
+    ROW("command", 1, RESP_ARGS_MAX, false, resp_command),
+    ROW("info", 1, RESP_ARGS_MAX, false, resp_info),
+    ROW("config", 2, RESP_ARGS_MAX, false, resp_config),
+    ROW("reset", 1, 1, STRANGERS, resp_reset),
+    ROW("quit", 1, RESP_ARGS_MAX, STRANGERS, resp_quit),
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+const char *resp_command_name(uint32_t n)
+{
+    return n < ROWS ? rows[n].name : n == ROWS ? "unknown" : NULL;
+}
+
+bool resp_word_is(struct slice given, const char *word)
+{
+    return given.len == strlen(word) && strncasecmp(given.data, word, given.len) == 0;
+}
+
+void resp_problem(struct resp_call *call, enum problem problem, const char *detail)
+{
+    resp_error(call->out, problem_code(problem), slice_of(detail));
+}
+
+/* What a backend can do about it; the details of HTTP name its routes. */
+void resp_verdict(struct resp_call *call, enum verdict verdict)
+{
+    static const struct {
+        enum problem problem;
+        const char *detail;
+    } errors[VERDICT_COUNT] = {
+        [VERDICT_NO_SUCH_SALE] = { PROBLEM_NO_SUCH_SALE, "no sale has this id, and none of the account this name" },
+        [VERDICT_NO_SUCH_ORDER] = { PROBLEM_NO_SUCH_ORDER, "no order of the account or of its sales has this number" },
+        [VERDICT_CLOSED] = { PROBLEM_CLOSED, "the sale is over" },
+        [VERDICT_NOT_OPEN] = { PROBLEM_NOT_OPEN, "the sale has not opened yet" },
+        [VERDICT_PAUSED] = { PROBLEM_PAUSED, "the seller has paused the sale" },
+        [VERDICT_KEY_REUSED] = { PROBLEM_KEY_REUSED, "this key won with other units; use a new key for a new grab" },
+        [VERDICT_NOT_HELD] = { PROBLEM_NOT_HELD, "only a held order can be cancelled" },
+        [VERDICT_AMOUNT_MISMATCH] = { PROBLEM_AMOUNT_MISMATCH, "the payment must be of the amount of the order" },
+        [VERDICT_ALREADY_PAID] = { PROBLEM_ALREADY_PAID, "another payment was taken for this order: give this one back" },
+        [VERDICT_NAME_TAKEN] = { PROBLEM_NAME_TAKEN, "the account has or had a sale of this name" },
+        [VERDICT_TOO_MANY_SALES] = { PROBLEM_TOO_MANY_SALES, "the account has as many upcoming or running sales as it may" },
+        [VERDICT_NOT_AVAILABLE] = { PROBLEM_NOT_AVAILABLE,
+                                    "no more can be withdrawn than is available, nor more offered than 1000000000" },
+        [VERDICT_BAD_INPUT] = { PROBLEM_BAD_INPUT, "a name or a key is not what can be kept" },
+        [VERDICT_BUSY] = { PROBLEM_BUSY, "nothing was taken; try again" },
+        [VERDICT_UNKNOWN] = { PROBLEM_OUTCOME_UNKNOWN, "ask again once the server is back" },
+    };
+    assert(errors[verdict].detail != NULL);
+    resp_problem(call, errors[verdict].problem, errors[verdict].detail);
+}
+
+bool resp_to_i64(struct slice text, int64_t min, int64_t max, int64_t *out)
+{
+    bool negative = text.len > 1 && text.data[0] == '-';
+    struct slice digits = { text.data + negative, text.len - negative };
+    uint64_t value;
+    if (!text_to_u64(digits, &value) || value > INT64_MAX || (negative && value == 0)) return false;
+    *out = negative ? -(int64_t)value : (int64_t)value;
+    return *out >= min && *out <= max;
+}
+
+/* Names of one account do not come from strangers, so nobody aims at this hash. */
+static struct resp_name *name_place(struct resp_call *call, struct slice name)
+{
+    uint32_t hash = (uint32_t)(uintptr_t)call->account;
+    for (size_t i = 0; i < name.len; i++) hash = hash * 31 + (uint8_t)name.data[i];
+    return &call->front->names[(hash ^ hash >> 16) % RESP_NAMES];
+}
+
+uint64_t resp_sale(struct resp_call *call, struct slice sale)
+{
+    uint64_t id;
+    if (text_to_u64(sale, &id)) return id;
+    if (sale.len == 0 || sale.len > SALE_NAME_BYTES_MAX) return 0;
+    struct gate *gate = resp_rooms(call)->gate;
+    struct resp_name *place = name_place(call, sale);
+    uint64_t version = gate_names_version(gate);
+    if (place->account == call->account && place->version == version &&
+        slice_equal((struct slice){ place->name, place->len }, sale))
+        return place->sale_id;
+    id = gate_sale_named(gate, resp_account_name(call), sale);
+    if (id == 0) return 0;
+    *place = (struct resp_name){ .account = call->account, .version = version, .sale_id = id, .len = (uint32_t)sale.len };
+    memcpy(place->name, sale.data, sale.len);
+    return id;
+}
+
+/* As Redis describes its own: name, arity (negative: at least), flags, and no keys. */
+static void row_describe(struct resp_out *out, const struct row *row)
+{
+    bool fixed = row->argc_min == row->argc_max;
+    resp_array(out, 6);
+    resp_bulk(out, (struct slice){ row->name, row->name_len });
+    resp_integer(out, fixed ? (int64_t)row->argc_min : -(int64_t)row->argc_min);
+    resp_array(out, row->strangers ? 1 : 0);
+    if (row->strangers) resp_simple(out, SLICE("no_auth"));
+    for (int i = 0; i < 3; i++) resp_integer(out, 0);
+}
+
+static const struct row *row_find(struct slice name)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (name.len == rows[i].name_len && strncasecmp(name.data, rows[i].name, name.len) == 0) return &rows[i];
+    }
+    return NULL;
+}
+
+static void command_info(struct resp_call *call)
+{
+    resp_array(call->out, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc; i++) {
+        const struct row *row = row_find(call->argv[i]);
+        if (row != NULL) {
+            row_describe(call->out, row);
+        } else {
+            resp_nil(call->out);
+        }
+    }
+}
+
+static void resp_command(struct resp_call *call)
+{
+    struct resp_out *out = call->out;
+    struct slice word = call->argc > 1 ? call->argv[1] : SLICE("");
+    if (call->argc == 1) {
+        resp_array(out, ROWS);
+        for (size_t i = 0; i < ROWS; i++) row_describe(out, &rows[i]);
+    } else if (resp_word_is(word, "count") && call->argc == 2) {
+        resp_integer(out, ROWS);
+    } else if (resp_word_is(word, "list") && call->argc == 2) {
+        resp_array(out, ROWS);
+        for (size_t i = 0; i < ROWS; i++) resp_bulk(out, (struct slice){ rows[i].name, rows[i].name_len });
+    } else if (resp_word_is(word, "info")) {
+        command_info(call);
+    } else if (resp_word_is(word, "docs")) {
+        resp_map(out, 0);
+    } else {
+        resp_error(out, "ERR", SLICE("unknown subcommand of COMMAND"));
+    }
+}
+
+static void command_refuse(struct resp_call *call, const char *before, struct slice name, const char *after)
+{
+    char detail[160];
+    int shown = name.len < 64 ? (int)name.len : 64;
+    int len = snprintf(detail, sizeof detail, "%s'%.*s'%s", before, shown, name.data, after);
+    resp_error(call->out, "ERR", (struct slice){ detail, (size_t)len });
+}
+
+/* An account that a reload has taken away is nobody's any more. */
+static bool peer_is_known(struct resp_call *call)
+{
+    if (call->account != NULL && !atomic_load_explicit(&call->account->gone, memory_order_relaxed)) return true;
+    call->peer->account = NULL;
+    return false;
+}
+
+void resp_run(struct resp_call *call)
+{
+    const struct row *row = row_find(call->argv[0]);
+    metrics_add_labelled(METRIC_RESP_COMMANDS, row != NULL ? (uint32_t)(row - rows) : ROWS, 1);
+    if (!peer_is_known(call) && (row == NULL || !row->strangers)) {
+        resp_error(call->out, "NOAUTH", SLICE("Authentication required."));
+    } else if (row == NULL) {
+        command_refuse(call, "unknown command ", call->argv[0], "");
+    } else if (call->argc < row->argc_min || call->argc > row->argc_max) {
+        command_refuse(call, "wrong number of arguments for ", (struct slice){ row->name, row->name_len }, " command");
+    } else {
+        row->run(call);
+    }
+}

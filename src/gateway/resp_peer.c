@@ -1,0 +1,257 @@
+#include "gateway/resp_peer.h"
+
+#include "gateway/resp_commands.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/* Before a peer has said who it is. */
+static const struct resp_limits stranger_limits = { .args_max = 8, .bytes_max = 1024 };
+static const struct resp_limits known_limits = { .args_max = RESP_ARGS_MAX, .bytes_max = RESP_COMMAND_BYTES_MAX };
+
+void peer_input_free(struct resp_peer *peer)
+{
+    peer_reactor(peer)->input_bytes -= peer->input_size;
+    free(peer->input);
+    peer->input = NULL;
+    peer->input_len = peer->input_size = 0;
+}
+
+/* When the handle is gone and nobody has it in hand. */
+void peer_free(struct resp_peer *peer)
+{
+    if (!peer->closed || peer->awaiting) return;
+    if (peer->slow != NULL) peer->slow->peer = NULL;
+    peer_input_free(peer);
+    output_free(peer);
+    free(peer);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct resp_peer *peer = handle->data;
+    front_forget(peer);
+    peer->closed = true;
+    peer_free(peer);
+}
+
+void peer_close(struct resp_peer *peer)
+{
+    if (peer->closing) return;
+    peer->closing = true;
+    uv_close((uv_handle_t *)&peer->tcp, on_closed);
+}
+
+static bool peer_may_run(const struct resp_peer *peer)
+{
+    return !peer->closing && !peer->close_after && peer->slow == NULL && !peer->writing &&
+           peer->output_len < RESP_OUTPUT_BYTES_MAX;
+}
+
+static void malformed_say(struct resp_out *out, const char *mistake)
+{
+    char detail[192];
+    int len = snprintf(detail, sizeof detail, "Protocol error: %s", mistake);
+    resp_error(out, "ERR", (struct slice){ detail, (size_t)len });
+}
+
+/* Runs whole commands at data until the replies of them are enough for one write; the number of bytes that are done with. */
+static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
+{
+    struct resp_front *front = peer->front;
+    struct resp_out out = { .data = front->reactor->out, .size = REACTOR_OUT_BYTES };
+    struct resp_command command;
+    struct resp_call call = { .peer = peer, .front = front, .argv = command.argv, .out = &out };
+    uint32_t replies = 0;
+    size_t at = 0;
+    while (at < len && out.len < RESP_OUTPUT_BYTES_MAX && !peer->close_after && peer->slow == NULL) {
+        const struct resp_limits *limits = peer->account != NULL ? &known_limits : &stranger_limits;
+        enum resp_progress progress = resp_read(&peer->reader, limits, data + at, len - at, &command);
+        if (progress == RESP_MORE) break;
+        if (progress == RESP_MALFORMED) {
+            malformed_say(&out, command.mistake);
+            peer->close_after = true;
+            break;
+        }
+        at += command.bytes;
+        if (progress == RESP_EMPTY) continue;
+        out.version = peer->version;
+        call.account = peer->account;
+        call.argc = command.argc;
+        resp_run(&call);
+        replies++;
+    }
+    assert(!out.overflow);
+    output_take(peer, &out, call.seq, replies);
+    return at;
+}
+
+static size_t peer_serve(struct resp_peer *peer, char *data, size_t len)
+{
+    size_t at = 0, used = 1;
+    while (used > 0 && at < len && peer_may_run(peer)) {
+        used = commands_run(peer, data + at, len - at);
+        at += used;
+    }
+    return at;
+}
+
+static bool input_append(struct resp_peer *peer, const char *data, size_t len)
+{
+    struct reactor *reactor = peer_reactor(peer);
+    size_t need = peer->input_len + len;
+    if (need > peer->input_size) {
+        size_t size = peer->input_size > 0 ? peer->input_size : 1024;
+        while (size < need) size *= 2;
+        if (reactor->input_bytes + size - peer->input_size > REACTOR_INPUT_BYTES_MAX) return false;
+        char *grown = realloc(peer->input, size);
+        if (grown == NULL) return false;
+        reactor->input_bytes += size - peer->input_size;
+        peer->input = grown;
+        peer->input_size = (uint32_t)size;
+    }
+    memcpy(peer->input + peer->input_len, data, len);
+    peer->input_len = (uint32_t)need;
+    return true;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct resp_peer *peer = handle->data;
+    (void)suggested;
+    *buf = uv_buf_init(peer_reactor(peer)->read, REACTOR_READ_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf);
+
+static void peer_pause(struct resp_peer *peer, bool pause)
+{
+    if (pause && !peer->paused) {
+        uv_read_stop((uv_stream_t *)&peer->tcp);
+    } else if (!pause && peer->paused && !peer->ended) {
+        uv_read_start((uv_stream_t *)&peer->tcp, on_alloc, on_read);
+    }
+    peer->paused = pause;
+}
+
+/* All is said. The peer gets a while to read it and close: closing at once with bytes unread would make the system throw our
+ * replies away. */
+void peer_linger(struct resp_peer *peer)
+{
+    uv_os_fd_t fd;
+    if (peer->ended || uv_fileno((uv_handle_t *)&peer->tcp, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
+        peer_close(peer);
+        return;
+    }
+    peer_input_free(peer);
+    peer->lingering = true;
+    peer->since_ms = uv_now(&peer_reactor(peer)->loop);
+    peer_pause(peer, false);
+}
+
+void peer_settle(struct resp_peer *peer)
+{
+    if (peer->closing || peer->lingering) return;
+    bool idle = peer->output_len == 0 && !peer->writing && !peer->awaiting && peer->slow == NULL;
+    if (idle && (peer->close_after || peer_reactor(peer)->draining)) {
+        peer_linger(peer);
+    } else if (idle && peer->ended) {
+        peer_close(peer);
+    } else {
+        peer_pause(peer, !peer_may_run(peer) || peer_reactor(peer)->draining);
+    }
+}
+
+void peer_continue(struct resp_peer *peer)
+{
+    output_advance(peer);
+    if (peer->input_len > 0) {
+        size_t used = peer_serve(peer, peer->input, peer->input_len);
+        memmove(peer->input, peer->input + used, peer->input_len - used);
+        peer->input_len -= (uint32_t)used;
+    }
+    peer_settle(peer);
+}
+
+static void peer_bytes(struct resp_peer *peer, char *data, size_t len)
+{
+    size_t used = peer->input_len == 0 ? peer_serve(peer, data, len) : 0;
+    if (used < len && !peer->close_after && !peer->closing && !input_append(peer, data + used, len - used)) {
+        peer_close(peer);
+    } else if (used == 0 && peer->input_len > len) {
+        peer_continue(peer);
+    } else {
+        peer_settle(peer);
+    }
+}
+
+static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
+{
+    struct resp_peer *peer = stream->data;
+    if (got > 0) {
+        if (!peer->lingering && !peer->closing) peer_bytes(peer, buf->base, (size_t)got);
+    } else if (got == UV_EOF && !peer->lingering) {
+        peer->ended = true; /* it may still read: what it has asked is answered */
+        uv_read_stop(stream);
+        peer_settle(peer);
+    } else if (got < 0) {
+        peer_close(peer);
+    }
+}
+
+void peer_start(struct resp_peer *peer)
+{
+    if (uv_read_start((uv_stream_t *)&peer->tcp, on_alloc, on_read) != 0) peer_close(peer);
+}
+
+struct resp_slow *resp_slow_new(struct resp_call *call, void (*answer)(struct resp_call *call, struct resp_slow *slow))
+{
+    struct resp_slow *slow = calloc(1, sizeof *slow);
+    if (slow == NULL) {
+        resp_error(call->out, "BUSY", SLICE("out of memory; try again"));
+        return NULL;
+    }
+    slow->peer = call->peer;
+    slow->reactor = call->front->reactor;
+    slow->account = call->account;
+    slow->answer = answer;
+    slow->query.rooms = resp_rooms(call);
+    return slow;
+}
+
+static void on_answered(struct crew_job *job)
+{
+    struct resp_slow *slow = (struct resp_slow *)job;
+    struct resp_peer *peer = slow->peer;
+    slow->reactor->requests--;
+    if (job->late) slow->query.fault = FAULT_TIMEOUT;
+    if (peer != NULL && !peer->closing) {
+        struct resp_out out = { .data = slow->reactor->out, .size = REACTOR_OUT_BYTES, .version = peer->version };
+        struct resp_call call = { .peer = peer, .front = peer->front, .account = slow->account, .out = &out };
+        slow->answer(&call, slow);
+        peer->slow = NULL;
+        output_take(peer, &out, call.seq, 1);
+        peer_continue(peer);
+    } else if (peer != NULL) {
+        peer->slow = NULL;
+    }
+    free(slow);
+}
+
+void resp_ask(struct resp_call *call, struct resp_slow *slow, void (*run)(struct query *query, struct ledger *ledger))
+{
+    struct query *query = &slow->query;
+    query->run = run;
+    query->job.work = query_work;
+    query->job.done = on_answered;
+    query->job.mailbox = slow->reactor->mailbox;
+    if (!crew_ask(query->seq_wait != 0 ? query->rooms->lists : query->rooms->lookups, &query->job)) {
+        query->fault = FAULT_TIMEOUT;
+        slow->answer(call, slow);
+        free(slow);
+        return;
+    }
+    call->peer->slow = slow;
+    slow->reactor->requests++;
+}

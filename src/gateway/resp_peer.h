@@ -1,0 +1,156 @@
+/* resp_peer: one peer that speaks the Redis protocol, and its pipeline.
+ *
+ * Commands are run one after the other, as they are read, and their replies are written down at once; but what rests on a
+ * record leaves only when that record is durable (P3), and so does all that comes after it. So a pipeline needs no cell for
+ * each of its replies: only the text of them, and the last record that it rests on. All its wins share one sync, and one
+ * write tells of them.
+ *
+ *   output   | due: may be sent | held: until its last record is durable | next: what came meanwhile |
+ *
+ * Only a question to the ledger stops the pipeline behind it until it is answered.
+ *
+ * What a peer can make us hold is bounded: a command that is not whole (RESP_COMMAND_BYTES_MAX and a read), and replies
+ * (RESP_OUTPUT_BYTES_MAX and one): beyond that nothing more is run or read, and a peer that does not take them for
+ * RESP_WRITE_MS_MAX is cut off. One that has not said who it is may ask little (resp_peer.c) and not for long. */
+#ifndef STAMPEDE_GATEWAY_RESP_PEER_H
+#define STAMPEDE_GATEWAY_RESP_PEER_H
+
+#include "gateway/query.h"
+#include "gateway/reactor.h"
+#include "people/resp_accounts.h"
+#include "wire/resp.h"
+
+#define RESP_OUTPUT_BYTES_MAX (64u << 10)
+#define RESP_REPLY_BYTES_MAX (32u << 10)
+#define RESP_WRITE_MS_MAX 30000
+#define RESP_AUTH_MS_MAX 10000
+#define RESP_AUTH_FAILURES_MAX 3
+#define RESP_LINGER_MS 1000
+#define RESP_CLIENT_NAME_BYTES_MAX 64
+_Static_assert(RESP_OUTPUT_BYTES_MAX + RESP_REPLY_BYTES_MAX <= REACTOR_OUT_BYTES, "the replies of one turn fit");
+_Static_assert(RESP_COMMAND_BYTES_MAX + 1024 <= RESP_REPLY_BYTES_MAX, "what ECHO is given fits a reply");
+
+struct resp_slow;
+
+struct resp_peer {
+    uv_tcp_t tcp; /* first */
+    struct resp_front *front;
+    struct resp_peer *before, *after;   /* of the front's */
+    const struct resp_account *account; /* NULL: has not said who it is */
+    struct address address;
+    uint64_t id;
+    uint64_t since_ms; /* connected, or the write under way begun, or lingering */
+    uint8_t version;   /* 2 or 3 */
+    uint8_t auth_failures;
+    bool counted;     /* among the connections of its address */
+    bool close_after; /* no more commands are run */
+    bool ended;       /* the peer will send no more */
+    bool paused;      /* reading is stopped */
+    bool lingering;   /* all is said; waits for the peer to close, so that it can read the answer */
+    bool awaiting;    /* among the front's, until what is held is durable */
+    bool writing;     /* the socket did not take all */
+    bool closing, closed;
+    struct resp_peer *await_next;
+    uint64_t held_seq;
+    struct resp_slow *slow; /* the command that the pipeline waits for */
+    struct resp_reader reader;
+    char *input;
+    uint32_t input_len, input_size;
+    char *output;
+    uint32_t output_len, output_size;
+    uint32_t due_len, held_len;          /* where those parts of the output end */
+    uint32_t held_replies, next_replies; /* how many those parts are */
+    uint64_t next_seq;
+    char name[RESP_CLIENT_NAME_BYTES_MAX + 1]; /* CLIENT SETNAME */
+};
+
+/* Names of sales that have been looked up, so that a grab takes the decision's lock once. */
+#define RESP_NAMES 256
+struct resp_name {
+    const struct resp_account *account; /* NULL: nothing stands here */
+    uint64_t version, sale_id;
+    uint32_t len;
+    char name[SALE_NAME_BYTES_MAX];
+};
+
+/* What a reactor has for all its peers. */
+struct resp_front {
+    struct reactor *reactor;
+    uv_tcp_t listener;
+    struct resp_peer *peers;
+    _Atomic uint32_t count;
+    uint64_t looked_ms;
+    struct gate_ticket ticket;  /* of the command being run */
+    struct gate_ticket durable; /* waits for the first of those below, and so in turn for all of them */
+    bool durable_asked;
+    struct resp_peer *await_first, *await_last;
+    struct resp_name names[RESP_NAMES];
+};
+
+/* One command being run. Its handler writes one reply to out, or calls resp_ask(). */
+struct resp_call {
+    struct resp_peer *peer;
+    struct resp_front *front;
+    const struct resp_account *account; /* NULL only for commands that are open to strangers */
+    uint32_t argc;
+    const struct slice *argv;
+    struct resp_out *out;
+    uint64_t seq; /* of the last record that the reply rests on */
+};
+
+/* A command that asks the ledger, until it is answered; what its answer needs is copied here. */
+struct resp_slow {
+    struct query query;
+    struct resp_peer *peer; /* NULL: it has gone */
+    struct reactor *reactor;
+    const struct resp_account *account;
+    /* Writes the reply, on the reactor's thread. query->fault is set also where the crew had no time. */
+    void (*answer)(struct resp_call *call, struct resp_slow *slow);
+    uint64_t id;
+    uint32_t units;
+    int64_t amount;
+    char ref[PAYMENT_REF_BYTES_MAX + 1];
+};
+
+/* Fill in query, then resp_ask(). NULL: out of memory, and the reply is written. */
+struct resp_slow *resp_slow_new(struct resp_call *call, void (*answer)(struct resp_call *call, struct resp_slow *slow));
+/* Stops the pipeline until the ledger has answered; where it has no room, says so at once. */
+void resp_ask(struct resp_call *call, struct resp_slow *slow, void (*run)(struct query *query, struct ledger *ledger));
+
+static inline struct rooms *resp_rooms(const struct resp_call *call)
+{
+    return &call->front->reactor->server->rooms;
+}
+
+/* resp_peer.c, for the other files of the front. */
+void peer_close(struct resp_peer *peer);
+/* Replies that are due, then commands that have piled up behind them. */
+void peer_continue(struct resp_peer *peer);
+void peer_settle(struct resp_peer *peer); /* what it waits for now */
+void peer_linger(struct resp_peer *peer); /* all is said */
+void peer_start(struct resp_peer *peer);  /* begins to read; one that cannot is closed */
+void peer_free(struct resp_peer *peer);   /* unless somebody still has it in hand */
+void peer_input_free(struct resp_peer *peer);
+static inline struct reactor *peer_reactor(const struct resp_peer *peer)
+{
+    return peer->front->reactor;
+}
+/* resp_output.c: replies that rest on the record seq, in out, which is empty after; what is due is sent. */
+void output_take(struct resp_peer *peer, struct resp_out *out, uint64_t seq, uint32_t replies);
+void output_advance(struct resp_peer *peer);
+void output_free(struct resp_peer *peer);
+/* resp_front.c: it has gone. */
+void front_forget(struct resp_peer *peer);
+
+/* The reactor's. listen_fd -1: no front, *out is NULL. */
+enum fault resp_front_open(struct resp_front **out, struct reactor *reactor, int listen_fd) MUST_USE;
+bool resp_front_listen(struct resp_front *front, int backlog);
+void resp_front_tick(struct resp_front *front);
+/* Before gate_lane_rest(): the first in the row of those that await a record is waited for; those before it go on. */
+void resp_front_rest(struct resp_front *front);
+uint32_t resp_front_count(const struct resp_front *front); /* of its peers; any thread */
+/* No more peers are taken; those that wait for nothing go, the others when they are answered. */
+void resp_front_drain(struct resp_front *front);
+void resp_front_drop_all(struct resp_front *front);
+
+#endif
