@@ -3,7 +3,7 @@
 import time
 
 from harness import Server
-from witness import Witness
+from witness import RespWitness, Witness
 
 CYCLES = 30
 SECONDS_MAX = 90
@@ -32,6 +32,26 @@ def test_thirty_kills_under_load_lose_nothing():
         assert audit.code == 0, audit
         assert len(witness.acked) > 300, f"hardly anything was sold: {witness.summary()}"
     assert time.monotonic() - began < SECONDS_MAX, "the cycles have become too slow to be run with every change"
+
+
+def test_kills_under_pipelines_of_the_redis_protocol_lose_nothing():
+    """P3: whatever reply of a pipeline was read, its order is there after the kill; those not read are settled by asking again."""
+    with Server(segment_mb=1) as server:
+        witness = RespWitness(server, stock=400, buyers=600)
+        print(f"seed {witness.seed}")
+        for _ in range(12):
+            join = witness.load(seconds=5)
+            time.sleep(witness.random.uniform(0.02, 0.3))
+            server.kill()
+            join()
+            server.start()
+            witness.check(full=False)
+        witness.check()
+        witness.shop.close()
+        server.stop()
+        audit = server.audit()
+        assert audit.code == 0, audit
+        assert len(witness.acked) > 300, f"hardly anything was sold: {witness.summary()}"
 
 
 def test_a_kill_during_start_up_loses_nothing():

@@ -99,7 +99,9 @@ class Server:
         """Starts it and does not wait until it can answer."""
         assert self.process is None, "already started"
         command = [*(self.prefix if prefix is None else prefix), BINARY, "serve", "--data", str(self.data), "--http",
-                   f"127.0.0.1:{self.port_wanted}", "--resp", "127.0.0.1:0", "--journal-segment-mb", str(self.segment_mb), *self.flags]
+                   f"127.0.0.1:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
+        if "--resp" not in self.flags:
+            command += ["--resp", "127.0.0.1:0"]
         try:
             with open(self.log_path, "ab") as log:
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
