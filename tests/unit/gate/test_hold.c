@@ -1,5 +1,7 @@
 /* Orders after their win, at the gate: no state is told before it is durable (P3), a restart knows holds and payments (P5),
- * and holds end in their order without standing in the way of grabs (P6). */
+ * and holds end in their order without standing in the way of grabs (P6).
+ *
+ * tidy: long because each of these promises is tried from several sides. */
 #include "stand.h"
 
 #include "engine/deadlines.h"
