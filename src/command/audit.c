@@ -5,9 +5,12 @@
  * those of the replay. P6: every hold ends once, and the ledger tells when and by what.
  *
  * What the engine does not keep of an order's end (its payment, who cancelled and why) is compared as the journal tells it;
- * a later end of the same order, which only an expired or a cancelled one may have, takes the place of the first. */
+ * a later end of the same order, which only an expired or a cancelled one may have, takes the place of the first.
+ *
+ * Notices to sellers, events and their subscribers are in the ledger alone: those are held against the rest of it. */
 #include "base/random.h"
 #include "command/command.h"
+#include "command/outcomes.h"
 #include "engine/engine.h"
 #include "journal/journal.h"
 #include "ledger/ledger.h"
@@ -35,6 +38,7 @@ struct audit {
     uint64_t over[64]; /* ids found over by one sweep */
     uint32_t over_count;
     uint64_t sweep_ms;
+    struct outcomes outcomes; /* up to the filed point */
 };
 
 static void finding(struct audit *audit, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -123,6 +127,20 @@ static bool refund_found(struct audit *audit, const struct decision *d, const st
     return !again;
 }
 
+/* What the order was before its end; a refund's may be gone from memory, and only a cancelled one has a canceller. */
+static enum order_state state_before(const struct decision *d, const struct ledger_order *row)
+{
+    if (d->kind == DECISION_RETAKEN) return ORDER_EXPIRED;
+    if (d->kind != DECISION_REFUND_DUE) return ORDER_HELD;
+    return row->canceller != CANCELLER_NONE ? ORDER_CANCELLED : ORDER_EXPIRED;
+}
+
+static uint32_t available_after(const struct audit *audit, uint64_t sale_id)
+{
+    struct sale sale;
+    return engine_sale(audit->engine, sale_id, &sale) ? sale.counts.available : UINT32_MAX;
+}
+
 static void audit_end(struct audit *audit, const struct decision *d)
 {
     struct ledger_order row, want = { .ended_ms = d->at_ms };
@@ -153,6 +171,8 @@ static void audit_end(struct audit *audit, const struct decision *d)
         compare_canceller(audit, &row, CANCELLER_NONE, SLICE(""));
         break;
     }
+    if (d->kind != DECISION_REFUND_DUE || !later)
+        outcomes_ended(&audit->outcomes, d, state_before(d, &row), available_after(audit, d->sale_id));
     if (later && row.ended_ms >= d->at_ms) return;
     if (later && d->kind == DECISION_REFUND_DUE) return;
     snprintf(want.payment_ref, sizeof want.payment_ref, "%.*s", (int)d->ended.ref.len, d->ended.ref.data);
@@ -227,6 +247,12 @@ static const char *audit_decision(void *arg, const struct decision *decision)
     audit->decisions++;
     audit->sales_created += decision->kind == DECISION_SALE_CREATED;
     audit->sales_won_filed += decision->kind == DECISION_SALE_CREATED && filed;
+    if (decision->kind == DECISION_SALE_CREATED && filed && outcomes_sale(&audit->outcomes) != FAULT_NONE) {
+        finding(audit, "there is not enough memory for %" PRIu64 " sales", audit->sales_won_filed);
+        return "memory";
+    }
+    if (decision->kind == DECISION_WON && filed)
+        outcomes_won(&audit->outcomes, decision, available_after(audit, decision->sale_id));
     audit->orders_won += decision->kind == DECISION_WON;
     audit->orders_won_filed += decision->kind == DECISION_WON && filed;
     audit->tokens_given_filed += decision->kind == DECISION_TOKEN_GIVEN && filed;
@@ -261,7 +287,16 @@ static enum fault ledger_sale_row(void *arg, const struct sale *row)
     struct sale sale;
     audit->sale_rows++;
     if (engine_sale(audit->engine, row->id, &sale)) compare_sale(audit, &sale, row);
-    return FAULT_NONE;
+    struct ledger_numbers numbers;
+    struct outcome_difference differs;
+    bool found = false;
+    enum fault fault = ledger_numbers(audit->ledger, row->id, &numbers, &found);
+    if (fault == FAULT_NONE && found && outcomes_differ(&audit->outcomes, row->id, &numbers, &differs))
+        finding(audit,
+                "P4 sale %" PRIu64 ": its numbers are not the journal's: %s is %" PRIu64 " by the journal, %" PRIu64
+                " in the ledger",
+                row->id, differs.name, differs.journal, differs.ledger);
+    return fault;
 }
 
 static enum fault ledger_order_row(void *arg, const struct ledger_order *row)
@@ -294,6 +329,11 @@ static void ledger_miscounted_sale(void *arg, uint64_t id)
     finding(arg, "P4 sale %" PRIu64 ": its numbers are not what its orders add up to", id);
 }
 
+static void ledger_contradiction(void *arg, const char *text)
+{
+    finding(arg, "P4 %s", text);
+}
+
 static enum fault ledger_token_row(void *arg, const struct ledger_token *row)
 {
     struct audit *audit = arg;
@@ -323,7 +363,8 @@ static void audit_ledger(struct audit *audit)
         ledger_each_order(audit->ledger, ledger_order_row, audit) != FAULT_NONE ||
         ledger_each_token(audit->ledger, ledger_token_row, audit) != FAULT_NONE ||
         ledger_each_uneven_sale(audit->ledger, ledger_uneven_sale, audit) != FAULT_NONE ||
-        ledger_each_miscounted_sale(audit->ledger, ledger_miscounted_sale, audit) != FAULT_NONE) {
+        ledger_each_miscounted_sale(audit->ledger, ledger_miscounted_sale, audit) != FAULT_NONE ||
+        ledger_each_contradiction(audit->ledger, ledger_contradiction, audit) != FAULT_NONE) {
         finding(audit, "the ledger cannot be read");
         return;
     }
@@ -393,6 +434,7 @@ static int audit_run(const struct config *config)
     if (audit.findings > FINDINGS_SHOWN_MAX) printf("%" PRIu64 " findings in all\n", audit.findings);
     if (audit.engine != NULL) engine_close(audit.engine);
     if (audit.ledger != NULL) ledger_close(audit.ledger);
+    outcomes_close(&audit.outcomes);
     return audit.findings == 0 ? EXIT_OK : EXIT_FAILED;
 }
 

@@ -133,7 +133,7 @@ enum fault ledger_hook_put(struct ledger *ledger, const struct hook_put *put, st
 {
     bool found;
     enum fault fault = ledger_hook(ledger, put->seller, out, &found);
-    /* Left behind by a deletion that was cut short. */
+    /* A test may have been asked for while the hook before was deleted. */
     if (fault == FAULT_NONE && !found) fault = notices_purge(ledger, put->seller);
     if (fault == FAULT_NONE) fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
@@ -147,21 +147,23 @@ enum fault ledger_hook_put(struct ledger *ledger, const struct hook_put *put, st
     return small_end(ledger, fault);
 }
 
+/* The hook goes with the last of its notices, those that have come since most were purged: there is none without a hook. */
 enum fault ledger_hook_delete(struct ledger *ledger, struct slice seller, bool *found)
 {
     *found = false;
-    enum fault fault = small_begin(ledger);
+    enum fault fault = notices_purge(ledger, seller);
+    if (fault == FAULT_NONE) fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
     sqlite3_stmt *s;
-    fault = statement_open(ledger, STATEMENT_HOOK_DELETE, &s);
+    fault = notices_purge(ledger, seller);
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_HOOK_DELETE, &s);
     if (fault == FAULT_NONE) {
         bind_slice(s, 1, seller);
         fault = statement_close(ledger, STATEMENT_HOOK_DELETE, sqlite3_step(s));
         *found = sqlite3_changes(ledger->db) == 1;
     }
     if (fault == FAULT_NONE) fault = hooks_changed(ledger);
-    fault = small_end(ledger, fault);
-    return fault != FAULT_NONE ? fault : notices_purge(ledger, seller);
+    return small_end(ledger, fault);
 }
 
 enum fault ledger_outbox_mark(struct ledger *ledger, struct outbox_mark *out)

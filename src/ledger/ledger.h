@@ -87,6 +87,10 @@ enum fault ledger_each_uneven_sale(struct ledger *ledger,
 /* Sales whose numbers (struct ledger_numbers) are not what their orders add up to. */
 enum fault ledger_each_miscounted_sale(struct ledger *ledger, void (*visit)(void *arg, uint64_t id), void *arg) MUST_USE;
 
+/* Notices that tell of what did not happen or is not there, and events whose subscribers are not those counted: a line of
+ * text for each. */
+enum fault ledger_each_contradiction(struct ledger *ledger, void (*visit)(void *arg, const char *text), void *arg) MUST_USE;
+
 /* Export. All that is read until the end is as it was at the beginning, whatever is filed meanwhile; the write-ahead log
  * grows by that, so end it soon. size: rows there are. */
 struct ledger_size {

@@ -53,6 +53,26 @@ _Static_assert(NOTICE_PENDING == 0 && NOTICE_FAILED == 1, "the statements have t
 #define PARTS "(places + 499) / 500"
 _Static_assert(EVENT_PART_MAX == 500, "PARTS has the size of a part");
 
+/* Whether the kind of a notice n is told by its order o, its sale s or its event e. When an end was is known only of the
+ * last one; a payment told twice may have told of its refund twice. */
+#define NOTICE_HAPPENED                                                                                                     \
+    "CASE n.kind WHEN 1 THEN n.at_ms = o.won_ms"                                                                            \
+    " WHEN 2 THEN o.state = 1 AND o.pay_by_ms > 0 AND n.at_ms = o.ended_ms"                                                 \
+    " WHEN 3 THEN o.state = 1 AND o.pay_by_ms > 0 AND n.at_ms = o.ended_ms AND n.at_ms >= o.pay_by_ms"                      \
+    " WHEN 4 THEN o.canceller > 0 AND n.at_ms <= o.ended_ms AND (o.state = 4 OR n.at_ms = o.ended_ms)"                      \
+    " WHEN 5 THEN o.canceller = 0 AND o.pay_by_ms > 0 AND o.state IN (1, 3, 4) AND n.at_ms <= o.ended_ms"                   \
+    " AND n.at_ms >= o.pay_by_ms"                                                                                           \
+    " AND (o.state <> 3 OR n.at_ms = o.ended_ms)"                                                                           \
+    " WHEN 6 THEN o.state = 4 AND n.at_ms >= o.ended_ms"                                                                    \
+    " WHEN 7 THEN n.order_no = 0 AND n.at_ms <= (SELECT at_ms FROM point)"                                                  \
+    " WHEN 8 THEN n.order_no = 0 AND s.closed"                                                                              \
+    " WHEN 9 THEN n.order_no = 0 AND s.closes_ms > 0 AND n.at_ms = s.closes_ms"                                             \
+    " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < max((e.places + 499) / 500, 1)"                             \
+    " ELSE n.kind = 11 END"
+_Static_assert(NOTICE_ORDER_WON == 1 && NOTICE_ORDER_REFUND_DUE == 6 && NOTICE_SALE_SOLD_OUT == 7 &&
+                   NOTICE_SALE_TIMED_OUT == 9 && NOTICE_EVENT_OPENED == 10 && NOTICE_TEST == 11,
+               "NOTICE_HAPPENED has the numbers of enum notice_kind");
+
 /* clang-format off */
 const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
@@ -123,6 +143,39 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " OR s.units_cancelled <> coalesce(o.cancelled_units, 0) OR s.units_expired <> coalesce(o.expired_units, 0)"
         " OR s.units_refund_due <> coalesce(o.due_units, 0)"
         " OR s.units_returned < s.units_cancelled + s.units_expired + s.units_refund_due ORDER BY s.id",
+    [STATEMENT_OUTBOX_WRONG] =
+        "SELECT 'notice ' || n.id || ': ' || CASE"
+        " WHEN n.kind NOT BETWEEN 1 AND 11 THEN 'there is no kind ' || n.kind"
+        " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
+        " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
+        " WHEN n.kind <= 9 AND s.id IS NULL THEN 'sale ' || n.sale || ' is not in the ledger'"
+        " WHEN n.kind <= 9 AND s.seller <> n.seller THEN 'sale ' || n.sale || ' is another seller''s'"
+        " WHEN n.kind = 10 AND e.id IS NULL THEN 'event ' || n.event || ' is not in the ledger'"
+        " WHEN n.kind = 10 AND e.seller <> n.seller THEN 'event ' || n.event || ' is another seller''s'"
+        " WHEN n.kind <> 11 AND h.seller IS NULL THEN 'its seller has no webhook'"
+        " WHEN n.kind <> 11 AND n.at_ms < h.since_ms THEN 'it is older than the webhook'"
+        " WHEN NOT coalesce(" NOTICE_HAPPENED ", 0) THEN 'what it tells did not happen'"
+        " WHEN n.stream <> CASE WHEN n.kind <= 6 THEN n.order_no * 4 WHEN n.kind <= 9 THEN n.sale * 4 + 1"
+        " WHEN n.kind = 10 THEN n.event * 4 + 2 ELSE n.stream END THEN 'it is in the stream of something else' END AS wrong"
+        " FROM outbox AS n LEFT JOIN hooks AS h ON h.seller = n.seller LEFT JOIN orders AS o ON o.no = n.order_no"
+        " LEFT JOIN sales AS s ON s.id = n.sale LEFT JOIN events AS e ON e.id = n.event"
+        " WHERE wrong IS NOT NULL ORDER BY n.id",
+    [STATEMENT_OUTBOX_TWICE] =
+        "SELECT 'notice ' || max(id) || ': it tells what another tells' FROM outbox"
+        " WHERE kind NOT IN (6, 7, 11) GROUP BY kind, sale, order_no, event, part HAVING count(*) > 1",
+    [STATEMENT_EVENTS_WRONG] =
+        "SELECT 'event ' || id || ': ' || CASE WHEN subscribers <> found THEN 'it has ' || found ||"
+        " ' subscribers and counts ' || subscribers WHEN places < place_next"
+        " THEN 'a subscriber has a place that was not given' END AS wrong FROM"
+        " (SELECT id, subscribers, places, (SELECT count(*) FROM subscriptions WHERE event = events.id) AS found,"
+        " (SELECT coalesce(max(place) + 1, 0) FROM subscriptions WHERE event = events.id) AS place_next FROM events)"
+        " WHERE wrong IS NOT NULL ORDER BY id",
+    [STATEMENT_SUBSCRIPTIONS_WRONG] =
+        "SELECT 'event ' || event || ': it has ' || count(*) || ' subscribers and is not there' FROM subscriptions"
+        " WHERE event NOT IN (SELECT id FROM events) GROUP BY event",
+    [STATEMENT_SALES_EVENTLESS] =
+        "SELECT 'sale ' || id || ': its event ' || event_id || ' is not there' FROM sales INDEXED BY sales_by_event"
+        " WHERE event_id > 0 AND event_id NOT IN (SELECT id FROM events) ORDER BY id",
     [STATEMENT_ORDERS_SPAN] =
         "SELECT coalesce(sum(orders_made), 0),"
         " coalesce(min((SELECT min(no) FROM orders WHERE sale = sales.id)), 0),"

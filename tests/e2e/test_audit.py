@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 
 import pytest
-from harness import Server, ServerDied, Shop, eventually, run
+from harness import Server, ServerDied, Shop, eventually, run, time_text
 from provider import Provider
 
 SECTOR = 512
@@ -238,6 +238,76 @@ def test_an_audit_finds_a_ledger_that_was_tampered_with(finished, copy, name):
     assert done.code == 1, f"not found: {done}"
     assert any(one in done.out for one in named.split("|")), f"found, but not named: {done}"
     assert "audit: FAILED" in done.out
+
+
+@pytest.fixture(scope="module")
+def telling(tmp_path_factory):
+    """A data folder with every kind of notice that nobody has taken, an event that opened and one that is to come."""
+    with Server("--webhooks-private", "on", "--clerk-pause-ms", "5") as server:
+        shop = Shop(server)
+        assert shop.client.request("PUT", "/v1/webhook", {"url": "http://127.0.0.1:1/"}, shop.seller_token).status in (200, 201)
+        events = [shop.client.post("/v1/events", {"name": f"in {s}", "opens_at": time_text(s)}, shop.seller_token).json()["id"] for s in (2, 3600)]
+        for event in events:
+            for name in ("ann", "bob"):
+                assert shop.client.post(f"/v1/events/{event}/subscribe", None, shop.buyer(name)).status == 204
+        ended(shop, Provider(server))
+        for terms in ({"closes_at": time_text(2)}, {}):
+            sale = shop.sale(stock=1, event=events[1], **terms)["id"]
+            shop.win(sale, "ann")
+        shop.act(sale, "close")
+        assert shop.client.post("/v1/webhook/test", None, shop.seller_token).status < 300
+        kinds = "SELECT DISTINCT kind FROM outbox ORDER BY kind"
+        eventually(lambda: [row["kind"] for row in server.ledger().rows(kinds)] == list(range(1, 12)))
+        shop.close()
+        server.stop()
+        keep = tmp_path_factory.mktemp("telling") / "data"
+        shutil.copytree(server.data, keep)
+    return keep
+
+
+def test_an_audit_of_all_kinds_of_notices_is_good(telling, copy):
+    done = copy(telling).audit()
+    assert done.code == 0, done
+
+
+NOTICE_MORE = ("INSERT INTO outbox (seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error) "
+               "SELECT seller, {kind}, stream, sale, order_no, event, at_ms, 0, since_ms, next_ms, 0, 0, '' FROM outbox WHERE id = (SELECT min(id) FROM outbox WHERE kind = 1)")
+CONTRADICTIONS = {
+    "a notice of no order": ("UPDATE outbox SET order_no = 999999 WHERE kind = 2", "order 999999 is not in the ledger"),
+    "a notice of another sale": ("UPDATE outbox SET sale = sale + 1 WHERE kind = 4", "is of another sale"),
+    "a notice of no sale": ("UPDATE outbox SET sale = 999999 WHERE kind = 8", "sale 999999 is not in the ledger"),
+    "a notice of no event": ("UPDATE outbox SET event = 999999 WHERE kind = 10", "event 999999 is not in the ledger"),
+    "a notice to another seller": ("UPDATE outbox SET seller = 'mallory' WHERE kind = 1", "is another seller's"),
+    "a seller without a webhook": ("DELETE FROM hooks", "its seller has no webhook"),
+    "a webhook of later": ("UPDATE hooks SET since_ms = since_ms + 1000000", "it is older than the webhook"),
+    "a kind that is none": ("UPDATE outbox SET kind = 12 WHERE kind = 11", "there is no kind 12"),
+    **{f"a notice of kind {kind} more": (NOTICE_MORE.format(kind=kind), "what it tells did not happen") for kind in (2, 3, 4, 5, 6)},
+    "a win told twice": (NOTICE_MORE.format(kind=1), "it tells what another tells"),
+    **{f"a notice of kind {kind} at another time": (f"UPDATE outbox SET at_ms = at_ms + 1 WHERE kind = {kind}", "what it tells did not happen") for kind in (1, 2, 3, 9, 10)},
+    "a stream of something else": ("UPDATE outbox SET stream = stream + 4 WHERE kind = 7", "it is in the stream of something else"),
+    "a part that is none": ("UPDATE outbox SET part = 1 WHERE kind = 10", "what it tells did not happen"),
+    "a subscriber more": ("INSERT INTO subscriptions SELECT event, 'mallory', 7 FROM subscriptions WHERE buyer = 'ann'", "it has 3 subscribers and counts 2"),
+    "a subscriber gone": ("DELETE FROM subscriptions WHERE buyer = 'ann'", "it has 1 subscribers and counts 2"),
+    "a count of subscribers": ("UPDATE events SET subscribers = 99", "it has 2 subscribers and counts 99"),
+    "a count of places": ("UPDATE events SET places = 1", "has a place that was not given"),
+    "events gone": ("DELETE FROM events", "subscribers and is not there"),
+    "the event of a sale gone": ("DELETE FROM events WHERE id IN (SELECT event_id FROM sales)", "its event 2 is not there"),
+    "when a sale sold out": ("UPDATE sales SET sold_out_ms = sold_out_ms + 1 WHERE sold_out_ms > 0", "sold_out_ms is"),
+    "a sale that never sold out": ("UPDATE sales SET sold_out_ms = 1 WHERE sold_out_ms = 0", "sold_out_ms is 0 by the journal, 1 in the ledger"),
+    "units returned": ("UPDATE sales SET units_returned = units_returned + 7", "units_returned is"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_an_audit_finds_what_contradicts_the_rest_of_the_ledger(telling, copy, name):
+    """P4: also what the journal does not tell of has to fit."""
+    server = copy(telling)
+    sql, named = CONTRADICTIONS[name]
+    with contextlib.closing(sqlite3.connect(server.data / "ledger.db")) as db:
+        assert db.execute(sql).rowcount >= 1, "the tampering itself did not work"
+        db.commit()
+    done = server.audit()
+    assert done.code == 1 and named in done.out, f"not found, or not named: {done}"
 
 
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
