@@ -16,6 +16,7 @@ import time
 import crowd
 import doors_bench
 import guard
+import holds
 import inside
 import machine
 import numbers_bench
@@ -77,7 +78,7 @@ def parse(arguments):
     parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
     parser.add_argument("--only", action="append", metavar="TEXT",
                         help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, ledger, "
-                             "idle, buyers, guard, 'guard line', numbers, doors; may be given several times")
+                             "idle, buyers, guard, 'guard line', holds, numbers, doors; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
@@ -110,6 +111,7 @@ sides: the CPU time of the server for a request is the steadiest column, and eac
 rate (429) of an address, and of one user who asks on and on, against a full grab; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
 `doors`: the claim and the cart over HTTP against nginx with Lua and a Redis that does the same by script, with two workers and two reactors; it
 verifies no login, we do.
+`holds`: the CPU of a whole won grab that waits for its payment against one that is paid at once.
 `numbers`: counting one answer; {numbers_bench.WATCHERS:,} people who watch a sale live, read on the same machine.
 
 {crowd.disturbance()}
@@ -142,7 +144,8 @@ def main(arguments):
         for name, value in facts:
             bench.say(f"{name}: {value}")
         runs = crowd.measure(bench)
-        figures = inside.measure(bench, {**inside.PARTS, **guard.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS})
+        parts = {**inside.PARTS, **guard.PARTS, **holds.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS}
+        figures = inside.measure(bench, parts)
         if options.write:
             with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w", encoding="utf-8") as file:
                 file.write(document(bench, facts, runs, figures))
