@@ -14,6 +14,8 @@
 #define ANSWER_BYTES_MAX 65536
 #define HEADER_BYTES_MAX 160
 #define STATUS_GONE 410
+/* A body that comes with its head leaves the connection fit for the next message; one that takes longer is cut off. */
+#define BODY_MS_MAX 200
 
 /* Looked at is the address that is about to be called, after any name was resolved: a name that means something else the
  * second time it is asked for gets nowhere. */
@@ -34,6 +36,19 @@ static size_t answer_take(char *data, size_t one, size_t count, void *arg)
     (void)data;
     delivery->answer_bytes += one * count;
     return delivery->answer_bytes <= ANSWER_BYTES_MAX ? one * count : 0;
+}
+
+/* Called for every line of a head; the empty one ends it. An interim answer (1xx) has a head of its own. */
+static size_t head_take(char *data, size_t one, size_t count, void *arg)
+{
+    struct delivery *delivery = arg;
+    size_t len = one * count;
+    if (len > 0 && (data[0] == '\r' || data[0] == '\n')) {
+        long status = 0;
+        curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
+        if (status >= 200 && delivery->heard_ms == 0) delivery->heard_ms = mono_ms();
+    }
+    return answer_take(data, one, count, arg);
 }
 
 static bool header_add(struct delivery *delivery, const char *name, const char *value)
@@ -86,7 +101,7 @@ static bool easy_set(struct delivery *delivery, const struct delivery_options *o
     good &= curl_easy_setopt(easy, CURLOPT_USERAGENT, "Stampede/" STAMPEDE_VERSION) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, answer_take) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, answer_take) == CURLE_OK;
+    good &= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, head_take) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_HEADERDATA, delivery) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)options->timeout_ms) == CURLE_OK;
     good &= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)options->timeout_ms) == CURLE_OK;
@@ -111,6 +126,7 @@ bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delive
                     const struct delivery_parcel *parcel)
 {
     delivery->answer_bytes = 0;
+    delivery->heard_ms = 0;
     delivery->private_allowed = options->private_allowed;
     delivery->address_refused = false;
     delivery->curl_error[0] = '\0';
@@ -164,20 +180,25 @@ static void handle_take_back(struct delivery *delivery, CURLM *multi)
     body_drop(delivery);
 }
 
+bool delivery_lingers(const struct delivery *delivery, uint64_t mono_now_ms)
+{
+    return delivery->state == DELIVERY_IN_FLIGHT && delivery->heard_ms != 0 &&
+           mono_now_ms > delivery->heard_ms + BODY_MS_MAX;
+}
+
 struct delivery_answer delivery_finish(struct delivery *delivery, CURLM *multi, CURLcode code)
 {
     long status = 0;
     curl_off_t wait_s = 0;
     curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(delivery->easy, CURLINFO_RETRY_AFTER, &wait_s);
-    bool cut_off = code == CURLE_WRITE_ERROR && delivery->answer_bytes > ANSWER_BYTES_MAX;
-    bool whole = code == CURLE_OK || cut_off;
+    bool heard = code == CURLE_OK || delivery->heard_ms != 0;
     struct delivery_answer answer = {
-        .delivered = whole && status >= 200 && status < 300,
-        .gone = whole && status == STATUS_GONE,
-        .wait_ms = whole && wait_s > 0 && wait_s < UINT32_MAX ? (uint64_t)wait_s * 1000 : 0,
+        .delivered = heard && status >= 200 && status < 300,
+        .gone = heard && status == STATUS_GONE,
+        .wait_ms = heard && wait_s > 0 && wait_s < UINT32_MAX ? (uint64_t)wait_s * 1000 : 0,
     };
-    delivery->result.status = whole ? (uint32_t)status : 0;
+    delivery->result.status = heard ? (uint32_t)status : 0;
     if (!answer.delivered) error_tell(delivery, code);
     handle_take_back(delivery, multi);
     delivery->state = DELIVERY_DONE;

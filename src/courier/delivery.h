@@ -1,7 +1,7 @@
 /* delivery: one try to hand one notice to one endpoint, over libcurl. The courier's thread only.
  *
  * A 2xx is a delivery; everything else is not. Redirects are not followed, proxies of the environment not used, and what the
- * endpoint says beyond its status is not kept. */
+ * endpoint says beyond its head is neither kept nor waited for. */
 #ifndef STAMPEDE_COURIER_DELIVERY_H
 #define STAMPEDE_COURIER_DELIVERY_H
 
@@ -26,7 +26,8 @@ struct delivery {
     struct curl_slist *headers;
     size_t body_len, answer_bytes;
     bool private_allowed, address_refused;
-    char *body_long; /* from malloc, instead of body; NULL: body it is */
+    uint64_t heard_ms; /* monotonic, when the head of the answer was whole; 0: not yet */
+    char *body_long;   /* from malloc, instead of body; NULL: body it is */
     char body[MESSAGE_BYTES_MAX];
     char curl_error[CURL_ERROR_SIZE];
 
@@ -49,7 +50,9 @@ struct delivery_answer {
     bool delivered, gone;
     uint64_t wait_ms; /* that the endpoint asked for by Retry-After; 0: none */
 };
-/* The transfer has ended. Fills status and error of the result. */
+/* Whether the answer is known and only its body is still under way, for longer than a connection is worth waiting for. */
+bool delivery_lingers(const struct delivery *delivery, uint64_t mono_now_ms);
+/* The transfer has ended, or lingers. Fills status and error of the result. */
 struct delivery_answer delivery_finish(struct delivery *delivery, CURLM *multi, CURLcode code);
 /* Takes it back from wherever it is. */
 void delivery_abort(struct delivery *delivery, CURLM *multi);

@@ -30,8 +30,8 @@
 #define RECONNECT_MS_MAX 5000
 #define LEDGER_WAIT_MS_MAX 1000
 
-/* A message takes three descriptors at most while its endpoint is looked for: all of them take a sixteenth of what there.
- */
+/* A message takes three descriptors at most while its endpoint is looked for: all of them take a sixteenth of what there
+ * is. */
 static uint32_t in_flight_plan(void)
 {
     struct rlimit limit;
@@ -112,6 +112,16 @@ static void delivery_judge(struct desk *desk, struct delivery *delivery, const s
               delivery->error);
 }
 
+static void transfer_end(struct desk *desk, struct delivery *delivery, CURLcode code, uint64_t now_ms)
+{
+    const struct delivery_answer answer = delivery_finish(delivery, desk->multi, code);
+    delivery->endpoint->in_flight--;
+    desk->in_flight--;
+    if (desk->done++ == 0) desk->record_ms = now_ms + RECORD_MS;
+    delivery_judge(desk, delivery, &answer);
+    if (desk->look_ms > now_ms + LOOK_AGAIN_MS) desk->look_ms = now_ms + LOOK_AGAIN_MS;
+}
+
 static void transfers_take(struct desk *desk, uint64_t now_ms)
 {
     int left;
@@ -121,12 +131,11 @@ static void transfers_take(struct desk *desk, uint64_t now_ms)
         if (message->msg != CURLMSG_DONE) continue;
         struct delivery *delivery = NULL;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&delivery);
-        const struct delivery_answer answer = delivery_finish(delivery, desk->multi, message->data.result);
-        delivery->endpoint->in_flight--;
-        desk->in_flight--;
-        if (desk->done++ == 0) desk->record_ms = now_ms + RECORD_MS;
-        delivery_judge(desk, delivery, &answer);
-        if (desk->look_ms > now_ms + LOOK_AGAIN_MS) desk->look_ms = now_ms + LOOK_AGAIN_MS;
+        transfer_end(desk, delivery, message->data.result, now_ms);
+    }
+    for (size_t i = 0; desk->in_flight > 0 && i < DELIVERIES_MAX; i++) {
+        struct delivery *delivery = &desk->deliveries[i];
+        if (delivery_lingers(delivery, mono_ms())) transfer_end(desk, delivery, CURLE_OPERATION_TIMEDOUT, now_ms);
     }
 }
 

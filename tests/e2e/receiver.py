@@ -39,7 +39,8 @@ class Message:
 
 class Receiver:
     """plan(message, tries) is asked what to do with each try; tries counts those with this id, from 1. It answers a status, or one of
-    the words "hang" (no answer until the receiver ends), "drop" (the connection is cut) and "slow" (200 after a moment)."""
+    the words "hang" (no answer until the receiver ends), "drop" (the connection is cut), "slow" (200 after a moment) and "drip" (200 at
+    once with a body that never ends)."""
 
     def __init__(self, plan=lambda message, tries: 200, port=0):
         self.plan, self.port = plan, port
@@ -87,7 +88,7 @@ class Receiver:
             self.tries.append(message)
             self.counts[message.id] += 1
             action = self.plan(message, self.counts[message.id])
-            if action in ("slow",) or (isinstance(action, int) and 200 <= action < 300):
+            if action in ("slow", "drip") or (isinstance(action, int) and 200 <= action < 300):
                 self.taken.append(message)
         if action == "hang":
             self.ended.wait(60)
@@ -95,6 +96,14 @@ class Receiver:
             return
         if action == "drop":
             handler.connection.shutdown(socket.SHUT_RDWR)
+            handler.close_connection = True
+            return
+        if action == "drip":
+            handler.send_response(200)
+            handler.send_header("content-length", "1000")
+            handler.end_headers()
+            handler.wfile.flush()
+            self.ended.wait(60)
             handler.close_connection = True
             return
         if action == "slow":

@@ -249,6 +249,17 @@ def test_order_is_kept_through_failures_and_crashes(shop):
             assert receiver.types(order) == types, order
 
 
+def test_an_answer_counts_by_its_head_whatever_becomes_of_its_body(shop):
+    with Receiver(lambda message, tries: "drip") as receiver:
+        hook(shop, receiver.url())
+        sale = shop.sale(stock=9)["id"]
+        orders = [shop.win(sale, f"buyer{i}")["no"] for i in range(3)]
+        arrived(receiver, 3)
+        settled(shop)
+        assert sorted(message.data["order"] for message in receiver.tries) == sorted(orders), "a message that was taken came again"
+        assert shown(shop)["last_failure"] is None and metric(shop.server, "stampede_webhooks_failed_tries_total") == 0
+
+
 def test_redirects_are_not_followed(shop):
     with Receiver() as elsewhere:
         with Receiver(lambda message, tries: (307, {"location": elsewhere.url()})) as receiver:
