@@ -93,6 +93,8 @@ static void delivery_judge(struct desk *desk, struct delivery *delivery, const s
     struct endpoint *endpoint = delivery->endpoint;
     const struct backoff backoff = { desk->pace.retry_ms_min, desk->pace.retry_ms_max };
     uint64_t now_ms = gate_now_ms(desk->gate);
+    uint64_t took_ms = now_ms > delivery->started_ms ? now_ms - delivery->started_ms : 0;
+    if (answer->delivered || took_ms > ENDPOINT_SLOW_MS) endpoint_timed(endpoint, took_ms);
     if (answer->delivered) {
         endpoint_answered(endpoint);
         delivery->result.outcome = TRY_DELIVERED;
@@ -237,12 +239,9 @@ static enum fault notice_send(struct desk *desk, struct endpoint *endpoint, cons
     return FAULT_NONE;
 }
 
-static enum fault seller_serve(struct desk *desk, struct endpoint *endpoint, uint64_t now_ms)
+static enum fault seller_serve(struct desk *desk, struct endpoint *endpoint, uint32_t room, uint64_t now_ms)
 {
-    struct look look = { .desk = desk, .max = endpoint_room(endpoint, now_ms) };
-    uint32_t places = desk->in_flight_max - desk->in_flight;
-    if (look.max > places) look.max = places;
-    if (look.max == 0) return FAULT_NONE;
+    struct look look = { .desk = desk, .max = room };
     /* Those under way are due, too, and come first. */
     const struct outbox_due due = { slice_of(endpoint->hook.seller), now_ms, endpoint->known + look.max };
     enum fault fault = ledger_outbox_due(desk->ledger, &due, due_take, &look);
@@ -251,29 +250,62 @@ static enum fault seller_serve(struct desk *desk, struct endpoint *endpoint, uin
     return fault;
 }
 
-/* One seller after the other, going on after the one who was last: nobody is served twice before all were. */
-static enum fault outbox_look(struct desk *desk, uint64_t now_ms)
+/* Marks who has something to hear, and who is slow without having answered. */
+static enum fault waiting_mark(struct desk *desk, uint64_t now_ms)
 {
-    char seller[USERNAME_BYTES_MAX + 1];
-    memcpy(seller, desk->seller_last, sizeof seller);
-    bool wrapped = false;
-    while (desk->in_flight < desk->in_flight_max) {
-        bool found;
+    for (size_t i = 0; i < desk->endpoint_count; i++) desk->endpoints[i]->waiting = desk->endpoints[i]->overdue = false;
+    for (size_t i = 0; i < DELIVERIES_MAX; i++) {
+        const struct delivery *delivery = &desk->deliveries[i];
+        if (delivery->state == DELIVERY_IN_FLIGHT && now_ms > delivery->started_ms + ENDPOINT_SLOW_MS)
+            delivery->endpoint->overdue = true;
+    }
+    char seller[USERNAME_BYTES_MAX + 1] = "";
+    bool found = true;
+    while (found) {
         enum fault fault = ledger_outbox_seller(desk->ledger, seller, &found);
         if (fault != FAULT_NONE) return fault;
-        if (!found && wrapped) break;
-        if (!found) {
-            wrapped = true;
-            seller[0] = '\0';
-            continue;
-        }
-        if (wrapped && strcmp(seller, desk->seller_last) > 0) break;
-        struct endpoint *endpoint = endpoint_find(desk, seller);
-        if (endpoint != NULL) fault = seller_serve(desk, endpoint, now_ms);
-        if (fault != FAULT_NONE) return fault;
-        if (desk->in_flight == desk->in_flight_max) memcpy(desk->seller_last, seller, sizeof seller);
+        struct endpoint *endpoint = found ? endpoint_find(desk, seller) : NULL;
+        if (endpoint != NULL) endpoint->waiting = endpoint_room(endpoint, now_ms) > 0;
     }
     return FAULT_NONE;
+}
+
+static struct sharing sharing_of(const struct desk *desk)
+{
+    struct sharing sharing = { .places = desk->in_flight_max };
+    for (size_t i = 0; i < desk->endpoint_count; i++) sharing_count(&sharing, desk->endpoints[i]);
+    return sharing;
+}
+
+/* One seller after the other, going on after the one who was last in this turn. */
+static enum fault turn_serve(struct desk *desk, enum sharing_turn turn, uint64_t now_ms)
+{
+    char *last = desk->seller_last[turn];
+    struct sharing sharing = sharing_of(desk);
+    size_t start = 0;
+    while (start < desk->endpoint_count && strcmp(desk->endpoints[start]->hook.seller, last) <= 0) start++;
+    for (size_t i = 0; i < desk->endpoint_count; i++) {
+        struct endpoint *endpoint = desk->endpoints[(start + i) % desk->endpoint_count];
+        uint32_t room = endpoint->waiting ? sharing_room(&sharing, turn, endpoint, now_ms) : 0;
+        if (room == 0) continue;
+        uint32_t before = endpoint->in_flight;
+        enum fault fault = seller_serve(desk, endpoint, room, now_ms);
+        if (fault != FAULT_NONE) return fault;
+        if (endpoint->in_flight == before) continue;
+        sharing.taken[endpoint_pace(endpoint)] += endpoint->in_flight - before;
+        sharing.busy += before == 0;
+        memcpy(last, endpoint->hook.seller, sizeof desk->seller_last[turn]);
+    }
+    return FAULT_NONE;
+}
+
+static enum fault outbox_look(struct desk *desk, uint64_t now_ms)
+{
+    if (desk->in_flight == desk->in_flight_max) return FAULT_NONE;
+    enum fault fault = waiting_mark(desk, now_ms);
+    for (enum sharing_turn turn = 0; turn < SHARING_TURN_COUNT && fault == FAULT_NONE; turn++)
+        fault = turn_serve(desk, turn, now_ms);
+    return fault;
 }
 
 /* What happens by time alone: asked of what is filed, and filed only when all that was decided by then is. */

@@ -6,6 +6,7 @@
 
 #include "courier/courier.h"
 #include "courier/delivery.h"
+#include "courier/sharing.h"
 
 #include <stdatomic.h>
 
@@ -29,7 +30,7 @@ struct desk {
 
     struct delivery *deliveries;
     uint32_t in_flight, in_flight_max, done;
-    char seller_last[USERNAME_BYTES_MAX + 1];                      /* whose turn it was */
+    char seller_last[SHARING_TURN_COUNT][USERNAME_BYTES_MAX + 1];  /* who had the last place of each turn */
     uint64_t told_ms;                                              /* what happened by time alone is filed up to here */
     uint64_t look_ms, record_ms, moments_ms, advance_ms, count_ms; /* when each is to be done next */
 

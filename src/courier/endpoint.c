@@ -11,10 +11,31 @@ uint64_t backoff_ms(const struct backoff *backoff, uint32_t failures, uint32_t d
     return wait_ms * (800 + dice % 401) / 1000;
 }
 
+enum endpoint_pace endpoint_pace(const struct endpoint *endpoint)
+{
+    if (endpoint->overdue || endpoint->mean_ms > ENDPOINT_SLOW_MS) return ENDPOINT_SLOW;
+    return endpoint->known_pace ? ENDPOINT_QUICK : ENDPOINT_UNKNOWN;
+}
+
+/* Once slow, it takes many quick answers, one after the other, to be quick again. */
+void endpoint_timed(struct endpoint *endpoint, uint64_t took_ms)
+{
+    endpoint->mean_ms = endpoint->known_pace ? (endpoint->mean_ms * 7 + took_ms) / 8 : took_ms;
+    endpoint->known_pace = true;
+}
+
+/* As many as a quick endpoint has answered in the same time. */
+static uint32_t parallel_max(const struct endpoint *endpoint)
+{
+    if (endpoint->failures >= ENDPOINT_FAILURES_MAX || endpoint_pace(endpoint) != ENDPOINT_QUICK) return 1;
+    if (endpoint->mean_ms <= ENDPOINT_QUICK_MS) return ENDPOINT_PARALLEL_MAX;
+    return (uint32_t)(ENDPOINT_PARALLEL_MAX * ENDPOINT_QUICK_MS / endpoint->mean_ms);
+}
+
 uint32_t endpoint_room(const struct endpoint *endpoint, uint64_t now_ms)
 {
     if (endpoint->gone || now_ms < endpoint->paused_until_ms) return 0;
-    uint32_t parallel = endpoint->failures < ENDPOINT_FAILURES_MAX ? ENDPOINT_PARALLEL_MAX : 1;
+    uint32_t parallel = parallel_max(endpoint);
     return endpoint->in_flight < parallel ? parallel - endpoint->in_flight : 0;
 }
 
@@ -41,6 +62,10 @@ void endpoint_answered(struct endpoint *endpoint)
 
 void endpoint_change(struct endpoint *endpoint, const struct hook *hook)
 {
-    if (strcmp(endpoint->hook.url, hook->url) != 0) endpoint_answered(endpoint);
+    if (strcmp(endpoint->hook.url, hook->url) != 0) {
+        endpoint_answered(endpoint);
+        endpoint->known_pace = false;
+        endpoint->mean_ms = 0;
+    }
     endpoint->hook = *hook;
 }

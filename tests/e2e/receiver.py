@@ -39,8 +39,8 @@ class Message:
 
 class Receiver:
     """plan(message, tries) is asked what to do with each try; tries counts those with this id, from 1. It answers a status, or one of
-    the words "hang" (no answer until the receiver ends), "drop" (the connection is cut), "slow" (200 after a moment) and "drip" (200 at
-    once with a body that never ends)."""
+    the words "hang" (no answer until the receiver ends), "drop" (the connection is cut), "slow" (200 after a moment), "late" (200
+    after 4.5 s) and "drip" (200 at once with a body that never ends)."""
 
     def __init__(self, plan=lambda message, tries: 200, port=0):
         self.plan, self.port = plan, port
@@ -88,7 +88,7 @@ class Receiver:
             self.tries.append(message)
             self.counts[message.id] += 1
             action = self.plan(message, self.counts[message.id])
-            if action in ("slow", "drip") or (isinstance(action, int) and 200 <= action < 300):
+            if action in ("slow", "late", "drip") or (isinstance(action, int) and 200 <= action < 300):
                 self.taken.append(message)
         if action == "hang":
             self.ended.wait(60)
@@ -106,8 +106,8 @@ class Receiver:
             self.ended.wait(60)
             handler.close_connection = True
             return
-        if action == "slow":
-            time.sleep(0.3)
+        if action in ("slow", "late"):
+            self.ended.wait(0.3 if action == "slow" else 4.5)
             action = 200
         status, headers = action if isinstance(action, tuple) else (action, {})
         handler.send_response(status)

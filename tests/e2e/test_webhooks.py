@@ -315,6 +315,29 @@ def test_a_dead_endpoint_keeps_nobody_else_waiting(shop):
     other.close()
 
 
+def test_slow_endpoints_that_never_fail_keep_nobody_else_waiting(own_server):
+    """Forty sellers whose endpoint answers just before its time is over, more than there are places; each has more to hear than it takes.
+    One with a good endpoint, new among them, hears of everything long before they do."""
+    server = own_server(*QUICK[:-4], "--webhook-timeout-ms", "5000", "--clerk-pause-ms", "10")
+    slow, good = [Shop(server) for _ in range(40)], Shop(server)
+    with Receiver(lambda message, tries: "late") as late, Receiver() as quick:
+        for shop in slow:
+            hook(shop, late.url())
+            sale = shop.sale(stock=20)["id"]
+            for i in range(20):
+                shop.win(sale, f"buyer{i}")
+        eventually(lambda: len(late.tries) >= 16)
+        hook(good, quick.url())
+        sale = good.sale(stock=100)["id"]
+        orders = {good.win(sale, f"buyer{i}")["no"] for i in range(60)}
+        arrived(quick, 60, 30)
+        settled(good)
+        assert {message.data["order"] for message in quick.taken} == orders
+        assert len(late.tries) < 40 * 20, "the slow ones were done first: nothing was shown"
+    for shop in [*slow, good]:
+        shop.close()
+
+
 def test_what_is_given_up_is_listed_and_can_be_sent_again(own_server):
     server = own_server(*QUICK, "--webhook-give-up-s", "1")
     shop, works = Shop(server), threading.Event()

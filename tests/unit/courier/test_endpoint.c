@@ -37,7 +37,7 @@ static void fail_at(struct endpoint *endpoint, uint64_t started_ms, uint64_t now
 static void an_endpoint_that_fails_is_left_alone_as_a_whole(void **state)
 {
     (void)state;
-    struct endpoint endpoint = { .in_flight = 0 };
+    struct endpoint endpoint = { .known_pace = true };
     assert_int_equal(endpoint_room(&endpoint, 100), ENDPOINT_PARALLEL_MAX);
     endpoint.in_flight = 5;
     assert_int_equal(endpoint_room(&endpoint, 100), ENDPOINT_PARALLEL_MAX - 5);
@@ -62,7 +62,7 @@ static void an_endpoint_that_fails_is_left_alone_as_a_whole(void **state)
 static void tries_that_fail_together_count_once(void **state)
 {
     (void)state;
-    struct endpoint endpoint = { .in_flight = 0 };
+    struct endpoint endpoint = { .known_pace = true };
     for (int i = 0; i < 16; i++) fail_at(&endpoint, 100, 110 + (uint64_t)i);
     assert_int_equal(endpoint.failures, 1);
     assert_int_equal(endpoint_room(&endpoint, 200), ENDPOINT_PARALLEL_MAX);
@@ -71,7 +71,7 @@ static void tries_that_fail_together_count_once(void **state)
 static void an_endpoint_may_ask_for_more_time(void **state)
 {
     (void)state;
-    struct endpoint endpoint = { .in_flight = 0 };
+    struct endpoint endpoint = { .known_pace = true };
     endpoint_failed(&endpoint, &backoff,
                     &(struct endpoint_failure){ .started_ms = 100, .now_ms = 110, .wait_ms_min = 30000, .dice = STEADY });
     assert_int_equal(endpoint_room(&endpoint, 30109), 0);
@@ -81,17 +81,52 @@ static void an_endpoint_may_ask_for_more_time(void **state)
 static void another_url_is_another_chance(void **state)
 {
     (void)state;
-    struct endpoint endpoint = { .in_flight = 0 };
+    struct endpoint endpoint = { .known_pace = true };
     struct hook hook = { .url = "https://example.com/" };
     endpoint_change(&endpoint, &hook);
+    endpoint_timed(&endpoint, 5);
     for (uint64_t at_ms = 100; at_ms < 600; at_ms += 100) fail_at(&endpoint, at_ms, at_ms + 10);
     endpoint_change(&endpoint, &hook);
     assert_int_equal(endpoint_room(&endpoint, 600), 0);
     snprintf(hook.url, sizeof hook.url, "https://example.org/");
     endpoint_change(&endpoint, &hook);
-    assert_int_equal(endpoint_room(&endpoint, 600), ENDPOINT_PARALLEL_MAX);
+    assert_int_equal(endpoint_room(&endpoint, 600), 1); /* of which nothing is known */
     endpoint.gone = true;
     assert_int_equal(endpoint_room(&endpoint, 600), 0);
+}
+
+static void the_slower_an_endpoint_the_fewer_at_a_time(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t took_ms;
+        enum endpoint_pace pace;
+        uint32_t room;
+    } script[] = { { 1, ENDPOINT_QUICK, 16 },   { 250, ENDPOINT_QUICK, 16 }, { 500, ENDPOINT_QUICK, 8 },
+                   { 1000, ENDPOINT_QUICK, 4 }, { 1001, ENDPOINT_SLOW, 1 },  { 9900, ENDPOINT_SLOW, 1 } };
+    for (size_t i = 0; i < sizeof script / sizeof *script; i++) {
+        struct endpoint endpoint = { .in_flight = 0 };
+        assert_int_equal(endpoint_pace(&endpoint), ENDPOINT_UNKNOWN);
+        assert_int_equal(endpoint_room(&endpoint, 100), 1);
+        endpoint_timed(&endpoint, script[i].took_ms);
+        assert_int_equal(endpoint_pace(&endpoint), script[i].pace);
+        assert_int_equal(endpoint_room(&endpoint, 100), script[i].room);
+    }
+    struct endpoint endpoint = { .known_pace = true, .overdue = true };
+    assert_int_equal(endpoint_room(&endpoint, 100), 1);
+}
+
+static void one_quick_answer_does_not_make_up_for_a_slow_one(void **state)
+{
+    (void)state;
+    struct endpoint endpoint = { .in_flight = 0 };
+    endpoint_timed(&endpoint, 9900);
+    int answers = 0;
+    while (endpoint_pace(&endpoint) == ENDPOINT_SLOW && answers < 100) {
+        endpoint_timed(&endpoint, 1);
+        answers++;
+    }
+    assert_in_range(answers, 10, 30);
 }
 
 int main(void)
@@ -102,6 +137,8 @@ int main(void)
         cmocka_unit_test(tries_that_fail_together_count_once),
         cmocka_unit_test(an_endpoint_may_ask_for_more_time),
         cmocka_unit_test(another_url_is_another_chance),
+        cmocka_unit_test(the_slower_an_endpoint_the_fewer_at_a_time),
+        cmocka_unit_test(one_quick_answer_does_not_make_up_for_a_slow_one),
     };
     return cmocka_run_group_tests_name("endpoint", tests, NULL, NULL);
 }
