@@ -148,7 +148,7 @@ static const char *const schema[] = {
     " part INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE INDEX outbox_due ON outbox (state, seller, next_ms)",
     "CREATE INDEX outbox_by_seller ON outbox (seller, state)",
-    "CREATE INDEX outbox_by_stream ON outbox (stream)",
+    "CREATE INDEX outbox_by_stream ON outbox (stream, state)",
 
     "CREATE TABLE outbox_mark ("
     " one INTEGER PRIMARY KEY CHECK (one = 1),"

@@ -282,18 +282,24 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                                 " error = ?5 WHERE id = ?1 AND state = 0 AND since_ms = ?6",
     [STATEMENT_OUTBOX_NEXT] = "UPDATE outbox SET next_ms = ?2 WHERE next_ms = " OUTBOX_PARKED
                               " AND id = (SELECT min(o.id)" STREAM_PENDING("?1") ")",
-    [STATEMENT_OUTBOX_GIVE_UP] =
-        "UPDATE outbox SET state = 1 WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_by_seller"
+    [STATEMENT_OUTBOX_STALE_SPAN] =
+        "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM (SELECT id FROM outbox INDEXED BY outbox_by_seller"
         " WHERE seller = ?1 AND state = 0 AND since_ms <= ?2 ORDER BY id LIMIT ?3)",
+    [STATEMENT_OUTBOX_FAILED_SPAN] =
+        "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM (SELECT id FROM outbox INDEXED BY outbox_by_seller"
+        " WHERE seller = ?1 AND state = 1 AND since_ms <= ?2 ORDER BY id LIMIT ?3)",
+    [STATEMENT_OUTBOX_GIVE_UP] = "UPDATE outbox INDEXED BY outbox_by_seller SET state = 1 WHERE seller = ?1 AND state = 0"
+                                 " AND id >= ?3 AND id <= ?4 AND since_ms <= ?2",
     [STATEMENT_OUTBOX_UNPARK] =
-        "UPDATE outbox SET next_ms = ?2 WHERE state = 0 AND seller = ?1 AND next_ms = " OUTBOX_PARKED
-        " AND id = (SELECT min(o.id)" STREAM_PENDING("outbox.stream") ")",
+        "UPDATE outbox SET next_ms = ?2 WHERE next_ms = " OUTBOX_PARKED " AND id IN (SELECT (SELECT min(o.id)"
+        STREAM_PENDING("b.stream") ") FROM outbox AS b INDEXED BY outbox_by_seller"
+        " WHERE b.seller = ?1 AND b.state = ?5 AND b.id >= ?3 AND b.id <= ?4)",
     [STATEMENT_OUTBOX_RETRY] =
         "UPDATE outbox SET state = 0, attempts = 0, since_ms = ?3, next_ms = "
         DUE_OR_PARKED("outbox.stream AND o.id < ?2", "?3") " WHERE seller = ?1 AND id = ?2 AND state = 1",
     [STATEMENT_OUTBOX_RETRY_ALL] =
-        "UPDATE outbox SET state = 0, attempts = 0, since_ms = ?2, next_ms = " OUTBOX_PARKED " WHERE id IN"
-        " (SELECT id FROM outbox INDEXED BY outbox_by_seller WHERE seller = ?1 AND state = 1 ORDER BY id LIMIT ?3)",
+        "UPDATE outbox INDEXED BY outbox_by_seller SET state = 0, attempts = 0, since_ms = ?2, next_ms = " OUTBOX_PARKED
+        " WHERE seller = ?1 AND state = 1 AND id >= ?3 AND id <= ?4",
     [STATEMENT_OUTBOX_COUNTS] =
         "SELECT coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0),"
         " coalesce(min(CASE WHEN state = 0 THEN at_ms END), 0) FROM outbox",

@@ -1,6 +1,7 @@
 /* P4 for what sellers are told: a notice is in the outbox once for each thing that happened, and leaves it in order. */
 #include "fixture.h"
 #include "ledger/outbox.h"
+#include "ledger/sqlite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -165,6 +166,58 @@ static void all_that_failed_comes_back_in_order(void **state)
     assert_string_equal(heard.text, "won:2 won:4");
     outcome_is(f, heard.ids[0], TRY_DELIVERED, 0);
     assert_string_equal(due(f, "shop", 30000).text, "paid:2 won:4");
+}
+
+/* So many orders, won and paid, of which nothing was told. */
+static void backlog_make(struct fixture *f, int orders)
+{
+    char sql[640];
+    snprintf(sql, sizeof(sql),
+             "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d) INSERT INTO outbox (seller,"
+             " kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error)"
+             " SELECT 'shop', 1 + i %% 2, (1000 + i / 2) * 4, 1, 1000 + i / 2, 0, 5000, 0, 5000,"
+             " CASE WHEN i %% 2 THEN 9223372036854775807 ELSE 5000 END, 0, 0, '' FROM n",
+             2 * orders);
+    outside(f, sql);
+}
+
+static int64_t steps_take(struct fixture *f)
+{
+    static const enum statement used[] = { STATEMENT_OUTBOX_STALE_SPAN, STATEMENT_OUTBOX_FAILED_SPAN,
+                                           STATEMENT_OUTBOX_GIVE_UP, STATEMENT_OUTBOX_RETRY_ALL, STATEMENT_OUTBOX_UNPARK };
+    int64_t steps = 0;
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
+        steps += sqlite3_stmt_status(f->ledger->statements[used[i]], SQLITE_STMTSTATUS_VM_STEP, 1);
+    return steps;
+}
+
+/* Gives all up, has all sent again, and answers the work it took, in steps of SQLite. */
+static int64_t backlog_turn(struct fixture *f, int orders)
+{
+    const struct outbox_age old = { SLICE("shop"), 9999, 9999 };
+    uint64_t count = 1, all = 0;
+    backlog_make(f, orders);
+    while (count > 0) {
+        assert_int_equal(ledger_outbox_give_up(f->ledger, &old, &count), FAULT_NONE);
+        all += count;
+    }
+    assert_int_equal(all, 2 * orders);
+    assert_int_equal(ledger_outbox_retry(f->ledger, SLICE("shop"), 0, 30000, &count), FAULT_NONE);
+    assert_int_equal(count, 2 * orders);
+    assert_int_equal(outside_number(f, "SELECT count(*) FROM outbox WHERE state = 0 AND kind = 1 AND next_ms = 30000"),
+                     orders);
+    assert_int_equal(outside_number(f, "SELECT count(*) FROM outbox WHERE state = 0 AND kind = 2 AND next_ms > 30000"),
+                     orders);
+    outside(f, "DELETE FROM outbox");
+    return steps_take(f);
+}
+
+static void sending_all_again_takes_work_in_proportion(void **state)
+{
+    struct fixture *f = *state;
+    hook_make(f, "shop", 0);
+    int64_t few = backlog_turn(f, 10000), many = backlog_turn(f, 40000);
+    assert_true(many < 6 * few);
 }
 
 static void what_became_of_a_try_before_it_was_asked_for_again_does_not_count(void **state)
@@ -398,6 +451,7 @@ int main(void)
         CASE(one_that_comes_after_the_last_was_delivered_is_due_at_once),
         CASE(a_failed_try_holds_back_its_order_and_no_other),
         CASE(all_that_failed_comes_back_in_order),
+        CASE(sending_all_again_takes_work_in_proportion),
         CASE(what_became_of_a_try_before_it_was_asked_for_again_does_not_count),
         CASE(giving_up_the_old_lets_the_young_behind_them_go),
         CASE(sold_out_is_told_each_time_nothing_is_left),
