@@ -23,9 +23,7 @@
 #define MOMENTS_MARGIN_MS 1000
 #define MOMENTS_WAIT_MS 200
 #define ADVANCE_MS 60000
-/* Counting reads every notice: it takes a hundredth of the time at most. */
 #define COUNT_MS 2000
-#define COUNT_SHARE 100
 #define RECONNECT_MS_MIN 100
 #define RECONNECT_MS_MAX 5000
 #define LEDGER_WAIT_MS_MAX 1000
@@ -109,7 +107,6 @@ static void delivery_judge(struct desk *desk, struct delivery *delivery, const s
     bool late = now_ms >= delivery->notice.since_ms + desk->pace.give_up_ms;
     delivery->result.outcome = answer->gone || late ? TRY_GIVEN_UP : TRY_FAILED;
     metrics_add(METRIC_WEBHOOKS_FAILED, 1);
-    if (delivery->result.outcome == TRY_GIVEN_UP) metrics_add(METRIC_WEBHOOKS_GIVEN_UP, 1);
     log_debug("courier", "notice %llu to %s: %s", (unsigned long long)delivery->notice.id, delivery->notice.seller,
               delivery->error);
 }
@@ -147,11 +144,13 @@ static enum fault results_record(struct desk *desk, uint64_t now_ms)
 {
     const struct outbox_result *results[DELIVERIES_MAX];
     size_t count = 0;
+    uint64_t given_up;
     for (size_t i = 0; i < DELIVERIES_MAX; i++) {
         if (desk->deliveries[i].state == DELIVERY_DONE) results[count++] = &desk->deliveries[i].result;
     }
-    enum fault fault = ledger_outbox_record(desk->ledger, results, count, now_ms);
+    enum fault fault = ledger_outbox_record(desk->ledger, &(struct outbox_results){ results, count, now_ms }, &given_up);
     if (fault != FAULT_NONE) return fault;
+    metrics_add(METRIC_WEBHOOKS_GIVEN_UP, given_up);
     for (size_t i = 0; i < DELIVERIES_MAX; i++) {
         if (desk->deliveries[i].state == DELIVERY_DONE) delivery_leave(desk, &desk->deliveries[i]);
     }
@@ -334,14 +333,13 @@ static enum fault moments_file(struct desk *desk, uint64_t now_ms)
 
 static enum fault notices_count(struct desk *desk, uint64_t now_ms)
 {
-    uint64_t began_ms = mono_ms();
     struct outbox_counts counts;
     enum fault fault = ledger_outbox_counts(desk->ledger, (struct slice){ "", 0 }, &counts);
     if (fault != FAULT_NONE) return fault;
     atomic_store(&desk->pending, counts.pending);
     atomic_store(&desk->failed, counts.failed);
     atomic_store(&desk->oldest_ms, counts.oldest_ms);
-    desk->count_ms = now_ms + COUNT_MS + COUNT_SHARE * (mono_ms() - began_ms);
+    desk->count_ms = now_ms + COUNT_MS;
     return FAULT_NONE;
 }
 

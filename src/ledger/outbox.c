@@ -324,7 +324,7 @@ static enum fault stream_go_on(struct ledger *ledger, uint64_t stream, uint64_t 
     return statement_close(ledger, STATEMENT_OUTBOX_NEXT, sqlite3_step(s));
 }
 
-static enum fault failure_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms)
+static enum fault failure_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms, uint64_t *gone)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_FAILED, &s);
@@ -337,6 +337,7 @@ static enum fault failure_record(struct ledger *ledger, const struct outbox_resu
     bind_string(s, 5, result->error);
     bind_number(s, 6, result->since_ms);
     fault = statement_close(ledger, STATEMENT_OUTBOX_FAILED, sqlite3_step(s));
+    if (fault == FAULT_NONE && given_up) *gone += (uint64_t)sqlite3_changes(ledger->db);
     if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_HOOK_FAILED, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, result->seller);
@@ -345,7 +346,8 @@ static enum fault failure_record(struct ledger *ledger, const struct outbox_resu
     return statement_close(ledger, STATEMENT_HOOK_FAILED, sqlite3_step(s));
 }
 
-static enum fault result_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms)
+static enum fault result_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms,
+                                uint64_t *given_up)
 {
     uint64_t stream;
     enum fault fault = stream_read(ledger, result->id, &stream);
@@ -357,18 +359,19 @@ static enum fault result_record(struct ledger *ledger, const struct outbox_resul
         bind_number(s, 1, result->id);
         fault = statement_close(ledger, STATEMENT_OUTBOX_DELETE, sqlite3_step(s));
     } else {
-        fault = failure_record(ledger, result, now_ms);
+        fault = failure_record(ledger, result, now_ms, given_up);
     }
     if (fault != FAULT_NONE || result->outcome == TRY_FAILED) return fault;
     return stream_go_on(ledger, stream, now_ms);
 }
 
-enum fault ledger_outbox_record(struct ledger *ledger, const struct outbox_result *const *results, size_t count,
-                                uint64_t now_ms)
+enum fault ledger_outbox_record(struct ledger *ledger, const struct outbox_results *results, uint64_t *given_up)
 {
+    *given_up = 0;
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
-    for (size_t i = 0; i < count && fault == FAULT_NONE; i++) fault = result_record(ledger, results[i], now_ms);
+    for (size_t i = 0; i < results->count && fault == FAULT_NONE; i++)
+        fault = result_record(ledger, results->all[i], results->now_ms, given_up);
     return small_end(ledger, fault);
 }
 

@@ -112,8 +112,13 @@ struct outbox_result {
     uint32_t status;
     const char *error;
 };
-enum fault ledger_outbox_record(struct ledger *ledger, const struct outbox_result *const *results, size_t count,
-                                uint64_t now_ms) MUST_USE;
+struct outbox_results {
+    const struct outbox_result *const *all;
+    size_t count;
+    uint64_t now_ms;
+};
+/* *given_up: how many have failed for good by this. */
+enum fault ledger_outbox_record(struct ledger *ledger, const struct outbox_results *results, uint64_t *given_up) MUST_USE;
 /* Gives up pending notices of a seller whose since_ms is not after since_ms_max, a few thousand at most; *count of them. */
 struct outbox_age {
     struct slice seller;
@@ -128,7 +133,7 @@ struct outbox_counts {
     uint64_t pending, failed;
     uint64_t oldest_ms; /* of the pending ones; 0: there is none */
 };
-/* Of a seller, or of all for an empty slice. Reads them all: seldom. */
+/* Of a seller, or of all for an empty slice; no notices are read for it, but the oldest of each seller. */
 enum fault ledger_outbox_counts(struct ledger *ledger, struct slice seller, struct outbox_counts *out) MUST_USE;
 
 /* Newest first; after: id to go on below, 0 to begin. */

@@ -129,7 +129,7 @@ static const char *const schema[] = {
     " error TEXT NOT NULL) STRICT, WITHOUT ROWID",
 
     /* An id is never given twice, also not after the last row is gone: receivers tell repetitions by it. stream is what the
-     * notice is about, see OUTBOX_STREAM. */
+     * notice is about, see stream_of() in outbox.c. */
     "CREATE TABLE outbox ("
     " id INTEGER PRIMARY KEY AUTOINCREMENT,"
     " seller TEXT NOT NULL,"
@@ -149,6 +149,25 @@ static const char *const schema[] = {
     "CREATE INDEX outbox_due ON outbox (state, seller, next_ms)",
     "CREATE INDEX outbox_by_seller ON outbox (seller, state)",
     "CREATE INDEX outbox_by_stream ON outbox (stream, state)",
+
+    /* How many notices a seller has in each state, so that nobody reads them to know it; kept by the database itself,
+     * whatever touches them. */
+    "CREATE TABLE outbox_counts ("
+    " seller TEXT PRIMARY KEY,"
+    " pending INTEGER NOT NULL CHECK (pending >= 0),"
+    " failed INTEGER NOT NULL CHECK (failed >= 0)) STRICT, WITHOUT ROWID",
+    "CREATE TRIGGER outbox_counted AFTER INSERT ON outbox BEGIN"
+    " INSERT INTO outbox_counts VALUES (new.seller, new.state = 0, new.state = 1) ON CONFLICT (seller) DO UPDATE SET"
+    "  pending = pending + (new.state = 0), failed = failed + (new.state = 1);"
+    " END",
+    "CREATE TRIGGER outbox_recounted AFTER UPDATE OF state ON outbox WHEN new.state <> old.state BEGIN"
+    " UPDATE outbox_counts SET pending = pending + (new.state = 0) - (old.state = 0),"
+    "  failed = failed + (new.state = 1) - (old.state = 1) WHERE seller = new.seller;"
+    " END",
+    "CREATE TRIGGER outbox_uncounted AFTER DELETE ON outbox BEGIN"
+    " UPDATE outbox_counts SET pending = pending - (old.state = 0), failed = failed - (old.state = 1)"
+    "  WHERE seller = old.seller;"
+    " END",
 
     "CREATE TABLE outbox_mark ("
     " one INTEGER PRIMARY KEY CHECK (one = 1),"

@@ -42,6 +42,11 @@ _Static_assert(ORDER_HELD == 0 && ORDER_PAID == 1 && ORDER_CANCELLED == 2 && ORD
 _Static_assert(NOTICE_PARKED == UINT64_C(9223372036854775807), "the statements have the time of a parked notice");
 _Static_assert(NOTICE_PENDING == 0 && NOTICE_FAILED == 1, "the statements have the numbers of enum notice_state");
 
+/* Notices are filed as things happen: the first one pending of a seller is the oldest. */
+#define FIRST_PENDING_MS                                                                                                    \
+    "(SELECT at_ms FROM outbox INDEXED BY outbox_by_seller WHERE outbox.seller = outbox_counts.seller AND state = 0"        \
+    " ORDER BY id LIMIT 1)"
+
 /* Sales that closes_at has closed in ?1 < time <= ?2 and whose seller had a hook by then. over_ms of one that its seller
  * closed is 0. */
 #define CLOSINGS                                                                                                            \
@@ -301,11 +306,10 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "UPDATE outbox INDEXED BY outbox_by_seller SET state = 0, attempts = 0, since_ms = ?2, next_ms = " OUTBOX_PARKED
         " WHERE seller = ?1 AND state = 1 AND id >= ?3 AND id <= ?4",
     [STATEMENT_OUTBOX_COUNTS] =
-        "SELECT coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0),"
-        " coalesce(min(CASE WHEN state = 0 THEN at_ms END), 0) FROM outbox",
+        "SELECT coalesce(sum(pending), 0), coalesce(sum(failed), 0), coalesce(min(" FIRST_PENDING_MS "), 0)"
+        " FROM outbox_counts",
     [STATEMENT_OUTBOX_COUNTS_SELLER] =
-        "SELECT coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0),"
-        " coalesce(min(CASE WHEN state = 0 THEN at_ms END), 0) FROM outbox WHERE seller = ?1",
+        "SELECT pending, failed, coalesce(" FIRST_PENDING_MS ", 0) FROM outbox_counts WHERE seller = ?1",
     [STATEMENT_OUTBOX_LIST] = "SELECT " NOTICE_COLUMNS " FROM outbox INDEXED BY outbox_by_seller"
                               " WHERE seller = ?1 AND state = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4",
     [STATEMENT_OUTBOX_PURGE] =

@@ -58,6 +58,19 @@ static struct heard listed(struct fixture *f, const char *seller, enum notice_st
     return heard;
 }
 
+/* What is kept for each seller, against the rows themselves. */
+static void counts_are_true(struct fixture *f)
+{
+    assert_int_equal(outside_number(f,
+                                    "SELECT count(*) FROM outbox_counts AS c WHERE"
+                                    " pending <> (SELECT count(*) FROM outbox AS o WHERE o.seller = c.seller AND state = 0)"
+                                    " OR failed <> (SELECT count(*) FROM outbox AS o WHERE o.seller = c.seller AND"
+                                    " state = 1)"),
+                     0);
+    assert_int_equal(outside_number(f, "SELECT count(*) FROM outbox WHERE seller NOT IN (SELECT seller FROM outbox_counts)"),
+                     0);
+}
+
 static void outcome_is(struct fixture *f, uint64_t id, int outcome, uint64_t next_ms)
 {
     char sql[80];
@@ -70,7 +83,10 @@ static void outcome_is(struct fixture *f, uint64_t id, int outcome, uint64_t nex
                                           .status = 500,
                                           .error = "HTTP status 500" };
     const struct outbox_result *results[] = { &result };
-    assert_int_equal(ledger_outbox_record(f->ledger, results, 1, 8000), FAULT_NONE);
+    uint64_t given_up;
+    assert_int_equal(ledger_outbox_record(f->ledger, &(struct outbox_results){ results, 1, 8000 }, &given_up), FAULT_NONE);
+    assert_int_equal(given_up, outcome == TRY_GIVEN_UP);
+    counts_are_true(f);
 }
 
 static void every_change_of_an_order_is_told_once_and_in_order(void **state)
@@ -133,6 +149,7 @@ static void a_failed_try_holds_back_its_order_and_no_other(void **state)
     struct heard both = due(f, "shop", 20000);
     outcome_is(f, both.ids[1], TRY_GIVEN_UP, 0);
     assert_string_equal(due(f, "shop", 20000).text, "won:3 paid:2");
+    counts_are_true(f);
     assert_string_equal(listed(f, "shop", NOTICE_FAILED).text, "won:2");
     assert_string_equal(listed(f, "shop", NOTICE_PENDING).text, "paid:2 won:3");
     uint64_t count;
@@ -159,6 +176,7 @@ static void all_that_failed_comes_back_in_order(void **state)
     assert_int_equal(count, 0);
     assert_int_equal(ledger_outbox_give_up(f->ledger, &old, &count), FAULT_NONE);
     assert_int_equal(count, 3);
+    counts_are_true(f);
     assert_string_equal(due(f, "shop", 99999).text, "");
     assert_int_equal(ledger_outbox_retry(f->ledger, SLICE("shop"), 0, 30000, &count), FAULT_NONE);
     assert_int_equal(count, 3);
@@ -208,6 +226,7 @@ static int64_t backlog_turn(struct fixture *f, int orders)
                      orders);
     assert_int_equal(outside_number(f, "SELECT count(*) FROM outbox WHERE state = 0 AND kind = 2 AND next_ms > 30000"),
                      orders);
+    counts_are_true(f);
     outside(f, "DELETE FROM outbox");
     return steps_take(f);
 }
@@ -235,7 +254,8 @@ static void what_became_of_a_try_before_it_was_asked_for_again_does_not_count(vo
     assert_int_equal(ledger_outbox_give_up(f->ledger, &old, &count), FAULT_NONE);
     assert_int_equal(ledger_outbox_retry(f->ledger, SLICE("shop"), id, 30000, &count), FAULT_NONE);
     assert_int_equal(count, 1);
-    assert_int_equal(ledger_outbox_record(f->ledger, results, 1, 30010), FAULT_NONE);
+    assert_int_equal(ledger_outbox_record(f->ledger, &(struct outbox_results){ results, 1, 30010 }, &count), FAULT_NONE);
+    assert_int_equal(count, 0);
     assert_string_equal(due(f, "shop", 30010).text, "won:2");
 }
 
@@ -302,6 +322,7 @@ static void sellers_without_a_hook_are_told_nothing(void **state)
     bool found;
     assert_int_equal(ledger_hook_delete(f->ledger, SLICE("shop"), &found), FAULT_NONE);
     assert_true(found);
+    counts_are_true(f);
     win_file(f, shop, "cat", "", 1);
     assert_int_equal(outside_number(f, "SELECT count(*) FROM outbox"), 0);
     assert_int_equal(ledger_hook_delete(f->ledger, SLICE("shop"), &found), FAULT_NONE);
@@ -373,6 +394,7 @@ static void sales_closed_by_time_are_told_once(void **state)
     assert_int_equal(outside_number(f, "SELECT count(*) FROM outbox"), 3);
     assert_int_equal(ledger_outbox_mark(f->ledger, &mark), FAULT_NONE);
     assert_int_equal(mark.told_ms, 8000);
+    counts_are_true(f);
 }
 
 static void an_id_is_never_given_twice(void **state)
