@@ -18,7 +18,7 @@ static void subscriber_render(void *arg, struct slice buyer)
 /* Every event has one part at least: its seller is told also where nobody subscribed. */
 static uint64_t parts_of(const struct event *event)
 {
-    return event->places == 0 ? 1 : (event->places + EVENT_PART_MAX - 1) / EVENT_PART_MAX;
+    return event->subscribers == 0 ? 1 : (event->subscribers + EVENT_PART_MAX - 1) / EVENT_PART_MAX;
 }
 
 static enum fault data_render(struct json_out *out, struct ledger *ledger, const struct notice *notice,

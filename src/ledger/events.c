@@ -18,8 +18,7 @@ static bool row_event(sqlite3_stmt *s, struct event *out)
     out->opens_ms = (uint64_t)sqlite3_column_int64(s, 4);
     out->created_ms = (uint64_t)sqlite3_column_int64(s, 5);
     out->subscribers = (uint64_t)sqlite3_column_int64(s, 6);
-    out->places = (uint64_t)sqlite3_column_int64(s, 7);
-    out->told = sqlite3_column_int(s, 8) != 0;
+    out->told = sqlite3_column_int(s, 7) != 0;
     return true;
 }
 
@@ -38,7 +37,7 @@ enum fault ledger_event_add(struct ledger *ledger, struct event *event)
     ledger_queue_leave();
     fault = statement_close(ledger, STATEMENT_EVENT_INSERT, rc);
     event->id = (uint64_t)sqlite3_last_insert_rowid(ledger->db);
-    event->subscribers = event->places = 0;
+    event->subscribers = 0;
     event->told = false;
     return fault;
 }
@@ -93,61 +92,89 @@ enum fault ledger_event_change(struct ledger *ledger, const struct event_change 
     return small_end(ledger, fault);
 }
 
-/* How many rows a statement about one subscriber has changed or found. */
-static enum fault subscriber_do(struct ledger *ledger, enum statement id, const struct subscription *subscription,
-                                uint64_t place, int *rows)
+/* Whether there is a subscriber of this name, and their place. */
+static enum fault subscriber_find(struct ledger *ledger, const struct subscription *subscription, bool *found,
+                                  uint64_t *place)
 {
     sqlite3_stmt *s;
-    enum fault fault = statement_open(ledger, id, &s);
+    enum fault fault = statement_open(ledger, STATEMENT_SUBSCRIBED, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, subscription->event_id);
     bind_slice(s, 2, subscription->buyer);
-    if (id == STATEMENT_SUBSCRIBE) bind_number(s, 3, place);
     int rc = sqlite3_step(s);
-    *rows = id == STATEMENT_SUBSCRIBED ? rc == SQLITE_ROW : sqlite3_changes(ledger->db);
-    return statement_close(ledger, id, rc);
+    *found = rc == SQLITE_ROW;
+    *place = *found ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
+    return statement_close(ledger, STATEMENT_SUBSCRIBED, rc);
 }
 
-static enum fault subscribers_count(struct ledger *ledger, uint64_t id, int more, int places)
+static enum fault subscribers_count(struct ledger *ledger, uint64_t id, int more)
 {
     sqlite3_stmt *s;
     enum fault fault = statement_open(ledger, STATEMENT_EVENT_COUNT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, id);
     bind_signed(s, 2, more);
-    bind_signed(s, 3, places);
     return statement_close(ledger, STATEMENT_EVENT_COUNT, sqlite3_step(s));
+}
+
+static enum fault subscriber_add(struct ledger *ledger, const struct subscription *subscription, uint64_t place)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_SUBSCRIBE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, subscription->event_id);
+    bind_slice(s, 2, subscription->buyer);
+    bind_number(s, 3, place);
+    fault = statement_close(ledger, STATEMENT_SUBSCRIBE, sqlite3_step(s));
+    return fault == FAULT_NONE ? subscribers_count(ledger, subscription->event_id, 1) : fault;
+}
+
+/* The last of them takes the place that becomes free: who comes and goes leaves no gaps behind. */
+static enum fault subscriber_drop(struct ledger *ledger, const struct subscription *subscription, uint64_t place,
+                                  uint64_t place_last)
+{
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, STATEMENT_UNSUBSCRIBE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, subscription->event_id);
+    bind_slice(s, 2, subscription->buyer);
+    fault = statement_close(ledger, STATEMENT_UNSUBSCRIBE, sqlite3_step(s));
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_PLACE_FILL, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, subscription->event_id);
+    bind_number(s, 2, place);
+    bind_number(s, 3, place_last);
+    fault = statement_close(ledger, STATEMENT_PLACE_FILL, sqlite3_step(s));
+    return fault == FAULT_NONE ? subscribers_count(ledger, subscription->event_id, -1) : fault;
 }
 
 enum fault ledger_subscribe(struct ledger *ledger, const struct subscription *subscription, enum event_result *result)
 {
     struct event event;
-    bool found = false;
-    int rows = 0;
+    bool found = false, already = false;
+    uint64_t place;
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
     fault = ledger_event(ledger, subscription->event_id, &event, &found);
-    if (fault == FAULT_NONE && found) fault = subscriber_do(ledger, STATEMENT_SUBSCRIBED, subscription, 0, &rows);
-    *result = !found ? EVENT_UNKNOWN : rows == 0 && event_is_open(&event, subscription->now_ms) ? EVENT_OPENED : EVENT_DONE;
-    if (fault == FAULT_NONE && *result == EVENT_DONE && rows == 0) {
-        fault = subscriber_do(ledger, STATEMENT_SUBSCRIBE, subscription, event.places, &rows);
-        if (fault == FAULT_NONE) fault = subscribers_count(ledger, event.id, 1, 1);
-    }
+    if (fault == FAULT_NONE && found) fault = subscriber_find(ledger, subscription, &already, &place);
+    *result = !found ? EVENT_UNKNOWN : !already && event_is_open(&event, subscription->now_ms) ? EVENT_OPENED : EVENT_DONE;
+    if (fault == FAULT_NONE && *result == EVENT_DONE && !already)
+        fault = subscriber_add(ledger, subscription, event.subscribers);
     return small_end(ledger, fault);
 }
 
 enum fault ledger_unsubscribe(struct ledger *ledger, const struct subscription *subscription, enum event_result *result)
 {
     struct event event;
-    bool found = false;
-    int rows = 0;
+    bool found = false, there = false;
+    uint64_t place = 0;
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
     fault = ledger_event(ledger, subscription->event_id, &event, &found);
     *result = found ? EVENT_DONE : EVENT_UNKNOWN;
     if (fault == FAULT_NONE && found && !event_is_open(&event, subscription->now_ms))
-        fault = subscriber_do(ledger, STATEMENT_UNSUBSCRIBE, subscription, 0, &rows);
-    if (fault == FAULT_NONE && rows > 0) fault = subscribers_count(ledger, event.id, -1, 0);
+        fault = subscriber_find(ledger, subscription, &there, &place);
+    if (fault == FAULT_NONE && there) fault = subscriber_drop(ledger, subscription, place, event.subscribers - 1);
     return small_end(ledger, fault);
 }
 

@@ -18,7 +18,6 @@ struct event {
     char description[EVENT_DESCRIPTION_BYTES_MAX + 1];
     uint64_t opens_ms, created_ms;
     uint64_t subscribers;
-    uint64_t places; /* ever given to a subscriber, in order from 0 */
     bool told;
 };
 
@@ -68,7 +67,8 @@ struct ledger_goods {
     uint64_t now_ms;
 };
 enum fault ledger_goods(struct ledger *ledger, const struct ledger_goods *goods, uint64_t *sale_id, bool *found) MUST_USE;
-/* Subscribers of one part, EVENT_PART_MAX places each, from 0, in the order they came; at most that many. */
+/* Subscribers of one part, from 0: EVENT_PART_MAX of them in each but the last. Whoever leaves is replaced by the last to
+ * come, so that the parts follow from the subscribers there are. */
 enum fault ledger_event_part(struct ledger *ledger, uint64_t id, uint32_t part, void (*visit)(void *arg, struct slice buyer),
                              void *arg) MUST_USE;
 

@@ -183,13 +183,12 @@ static const char *const schema[] = {
     " opens_ms INTEGER NOT NULL,"
     " created_ms INTEGER NOT NULL,"
     " subscribers INTEGER NOT NULL,"
-    " places INTEGER NOT NULL,"
     " told INTEGER NOT NULL) STRICT",
     "CREATE INDEX events_by_seller ON events (seller)",
     "CREATE INDEX events_by_name ON events (name)",
     "CREATE INDEX events_not_told ON events (opens_ms) WHERE told = 0",
 
-    /* place: how many had subscribed before, ever. */
+    /* place: from 0, without a gap. */
     "CREATE TABLE subscriptions ("
     " event INTEGER NOT NULL,"
     " buyer TEXT NOT NULL,"

@@ -115,6 +115,7 @@ enum statement {
     STATEMENT_EVENTS_LIST_SELLER,
     STATEMENT_SUBSCRIBED,
     STATEMENT_SUBSCRIBE,
+    STATEMENT_PLACE_FILL,
     STATEMENT_UNSUBSCRIBE,
     STATEMENT_GOODS_OF_EVENT,
     STATEMENT_GOODS_OF_EVENT_NAME,
@@ -198,7 +199,7 @@ enum fault small_end(struct ledger *ledger, enum fault fault) MUST_USE;
     "late_payment, event_id, offered, available, held, sold, orders_made, tokens_given, paused, closed"
 #define ORDER_COLUMNS                                                                                                       \
     "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key, token_nonce, payment_ref, ended_ms, canceller, reason"
-#define EVENT_COLUMNS "id, seller, name, description, opens_ms, created_ms, subscribers, places, told"
+#define EVENT_COLUMNS "id, seller, name, description, opens_ms, created_ms, subscribers, told"
 #define TOKEN_COLUMNS "nonce, sale, buyer, given_ms, spent"
 #define HOOK_COLUMNS "seller, url, secret, secret_before, before_until_ms, since_ms, failed_ms, error"
 #define NOTICE_COLUMNS                                                                                                      \

@@ -53,9 +53,9 @@ _Static_assert(NOTICE_PENDING == 0 && NOTICE_FAILED == 1, "the statements have t
     " FROM sales INDEXED BY sales_by_end JOIN hooks ON hooks.seller = sales.seller"                                         \
     " WHERE over_ms > ?1 AND over_ms <= ?2 AND over_ms > hooks.since_ms"
 
-/* Events that have opened by now and are not told yet; and into how many parts of places their subscribers fall. */
+/* Events that have opened by now and are not told yet; and into how many parts their subscribers fall. */
 #define OPENINGS(now) " FROM events INDEXED BY events_not_told WHERE told = 0 AND opens_ms <= " now
-#define PARTS "(places + 499) / 500"
+#define PARTS "(subscribers + 499) / 500"
 _Static_assert(EVENT_PART_MAX == 500, "PARTS has the size of a part");
 
 /* Whether the kind of a notice n is told by its order o, its sale s or its event e. When an end was is known only of the
@@ -315,11 +315,11 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_OUTBOX_PURGE] =
         "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_by_seller WHERE seller = ?1 LIMIT ?2)",
 
-    [STATEMENT_EVENT_INSERT] = "INSERT INTO events (seller, name, description, opens_ms, created_ms, subscribers, places,"
-                               " told) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0)",
+    [STATEMENT_EVENT_INSERT] = "INSERT INTO events (seller, name, description, opens_ms, created_ms, subscribers, told)"
+                               " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
     [STATEMENT_EVENT] = "SELECT " EVENT_COLUMNS " FROM events WHERE id = ?1",
     [STATEMENT_EVENT_CHANGE] = "UPDATE events SET name = ?2, description = ?3, opens_ms = ?4 WHERE id = ?1",
-    [STATEMENT_EVENT_COUNT] = "UPDATE events SET subscribers = subscribers + ?2, places = places + ?3 WHERE id = ?1",
+    [STATEMENT_EVENT_COUNT] = "UPDATE events SET subscribers = subscribers + ?2 WHERE id = ?1",
     [STATEMENT_EVENT_PART] = "SELECT buyer FROM subscriptions INDEXED BY subscriptions_by_place"
                              " WHERE event = ?1 AND place >= ?2 AND place < ?3 ORDER BY place",
     [STATEMENT_EVENTS_LIST] = "SELECT " EVENT_COLUMNS " FROM events WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
@@ -327,6 +327,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                                      " WHERE seller = ?3 AND id < ?1 ORDER BY id DESC LIMIT ?2",
     [STATEMENT_SUBSCRIBED] = "SELECT place FROM subscriptions WHERE event = ?1 AND buyer = ?2",
     [STATEMENT_SUBSCRIBE] = "INSERT INTO subscriptions (event, buyer, place) VALUES (?1, ?2, ?3)",
+    [STATEMENT_PLACE_FILL] = "UPDATE subscriptions SET place = ?2 WHERE event = ?1 AND place = ?3",
     [STATEMENT_UNSUBSCRIBE] = "DELETE FROM subscriptions WHERE event = ?1 AND buyer = ?2",
     [STATEMENT_GOODS_OF_EVENT] = "SELECT id FROM sales INDEXED BY sales_by_event"
                                  " WHERE event_id = ?1 AND event_id > 0 AND name = ?2 LIMIT 1",
