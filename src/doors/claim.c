@@ -87,7 +87,7 @@ static void problem_reply(struct request *request, enum problem problem, const c
 
 static void place_run(struct query *query, struct ledger *ledger)
 {
-    query->fault = ledger_order_place(ledger, query->id, query->after, &query->retried);
+    query->fault = ledger_order_place(ledger, query->id, query->after, &query->place);
 }
 
 static void place_done(struct crew_job *job)
@@ -96,7 +96,7 @@ static void place_done(struct crew_job *job)
     if (job->late || request->query.fault != FAULT_NONE) {
         reply_problem(request, PROBLEM_OUTCOME_UNKNOWN, NULL);
     } else {
-        claim_reply(request, true, request->query.retried);
+        claim_reply(request, true, request->query.place);
     }
 }
 

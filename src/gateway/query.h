@@ -41,7 +41,8 @@ struct query {
     struct hook hook; /* put: its url is what is asked */
     bool fresh;       /* its secret is new */
     struct outbox_counts notices;
-    uint64_t retried;
+    uint64_t notices_changed; /* sent again, or dropped */
+    uint64_t place;           /* of an order among those of its sale, from 1 */
     struct event event;
     uint32_t event_mask;
     enum event_result event_result;

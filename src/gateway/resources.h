@@ -103,6 +103,8 @@ void webhook_get(struct request *request);
 void webhook_put(struct request *request);
 void webhook_delete(struct request *request);
 void webhook_test_post(struct request *request);
+void deliveries_delete(struct request *request);
+void delivery_delete(struct request *request);
 void deliveries_get(struct request *request);
 void deliveries_retry_post(struct request *request);
 void delivery_retry_post(struct request *request);

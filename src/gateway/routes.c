@@ -46,6 +46,8 @@ static const struct route routes[] = {
     { HTTP_DELETE_, "/v1/webhook", WHO_SELLER | WHO_ADMIN, RATE_WRITE, webhook_delete, NULL },
     { HTTP_POST_, "/v1/webhook/test", WHO_SELLER | WHO_ADMIN, RATE_WRITE, webhook_test_post, NULL },
     { HTTP_GET_, "/v1/webhook/deliveries", WHO_SELLER | WHO_ADMIN, RATE_QUERY, deliveries_get, NULL },
+    { HTTP_DELETE_, "/v1/webhook/deliveries", WHO_SELLER | WHO_ADMIN, RATE_WRITE, deliveries_delete, NULL },
+    { HTTP_DELETE_, "/v1/webhook/deliveries/{delivery}", WHO_SELLER | WHO_ADMIN, RATE_WRITE, delivery_delete, NULL },
     { HTTP_POST_, "/v1/webhook/deliveries/retry", WHO_SELLER | WHO_ADMIN, RATE_WRITE, deliveries_retry_post, NULL },
     { HTTP_POST_, "/v1/webhook/deliveries/{delivery}/retry", WHO_SELLER | WHO_ADMIN, RATE_WRITE, delivery_retry_post, NULL },
     { HTTP_GET_, "/healthz", WHO_ANYONE | WHO_BLOCKED, RATE_CLASSES, health_get, NULL },

@@ -200,6 +200,10 @@ static void test_done(struct crew_job *job)
 {
     struct request *request = REQUEST_OF(job, query.job);
     if (!job_done(request, PROBLEM_NO_SUCH_WEBHOOK)) return;
+    if (request->query.id == 0) {
+        reply_problem(request, PROBLEM_TOO_MANY_TESTS, NULL);
+        return;
+    }
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "id");
@@ -283,23 +287,41 @@ void deliveries_get(struct request *request)
         list_ask(request, deliveries_run);
 }
 
+/* What is done to the failed deliveries of a seller: to one, or to all of them for id 0. */
+
 static void retry_run(struct query *query, struct ledger *ledger)
 {
-    query->fault = ledger_outbox_retry(ledger, slice_of(query->seller), query->id, query->now_ms, &query->retried);
-    query->found = query->id == 0 || query->retried > 0;
+    query->fault = ledger_outbox_retry(ledger, slice_of(query->seller), query->id, query->now_ms, &query->notices_changed);
+    query->found = query->id == 0 || query->notices_changed > 0;
     courier_wake(query->rooms->courier);
 }
 
-static void retry_done(struct crew_job *job)
+static void drop_run(struct query *query, struct ledger *ledger)
+{
+    query->fault = ledger_outbox_drop(ledger, slice_of(query->seller), query->id, &query->notices_changed);
+    query->found = query->id == 0 || query->notices_changed > 0;
+}
+
+static void failed_reply(struct crew_job *job, const char *word, int status)
 {
     struct request *request = REQUEST_OF(job, query.job);
     if (!job_done(request, PROBLEM_NO_SUCH_DELIVERY)) return;
     struct json_out out;
     json_object(reply_json(request, &out));
-    json_key(&out, "retried");
-    json_u64(&out, request->query.retried);
+    json_key(&out, word);
+    json_u64(&out, request->query.notices_changed);
     json_object_end(&out);
-    reply_send(request, 202, &out);
+    reply_send(request, status, &out);
+}
+
+static void retry_done(struct crew_job *job)
+{
+    failed_reply(job, "retried", 202);
+}
+
+static void drop_done(struct crew_job *job)
+{
+    failed_reply(job, "dropped", 200);
 }
 
 static void retry_ask(struct request *request, uint64_t id)
@@ -309,6 +331,21 @@ static void retry_ask(struct request *request, uint64_t id)
     request_work(request, request_rooms(request)->writes, retry_run, retry_done);
 }
 
+static void drop_ask(struct request *request, uint64_t id)
+{
+    if (!body_none(request) || !owner_take(request)) return;
+    request->query.id = id;
+    request_work(request, request_rooms(request)->writes, drop_run, drop_done);
+}
+
+/* The one in the path, or has replied that there is none. */
+static bool delivery_named(struct request *request)
+{
+    bool good = request->id != 0 && request->id <= INT64_MAX;
+    if (!good) reply_problem(request, PROBLEM_NO_SUCH_DELIVERY, NULL);
+    return good;
+}
+
 void deliveries_retry_post(struct request *request)
 {
     retry_ask(request, 0);
@@ -316,9 +353,15 @@ void deliveries_retry_post(struct request *request)
 
 void delivery_retry_post(struct request *request)
 {
-    if (request->id == 0 || request->id > INT64_MAX) {
-        reply_problem(request, PROBLEM_NO_SUCH_DELIVERY, NULL);
-    } else {
-        retry_ask(request, request->id);
-    }
+    if (delivery_named(request)) retry_ask(request, request->id);
+}
+
+void deliveries_delete(struct request *request)
+{
+    drop_ask(request, 0);
+}
+
+void delivery_delete(struct request *request)
+{
+    if (delivery_named(request)) drop_ask(request, request->id);
 }

@@ -75,23 +75,46 @@ static enum fault hooks_changed(struct ledger *ledger)
     return fault != FAULT_NONE ? fault : statement_close(ledger, STATEMENT_HOOKS_CHANGED, sqlite3_step(s));
 }
 
-/* What the hook of before was still to be told. Not in one transaction: a million rows would keep the clerk waiting. */
-static enum fault notices_purge(struct ledger *ledger, struct slice seller)
+static enum fault some_drop(struct ledger *ledger, enum statement id, struct slice seller, uint64_t parameter,
+                            uint64_t *count)
 {
-    int purged = PURGED_AT_ONCE;
-    while (purged == PURGED_AT_ONCE) {
-        sqlite3_stmt *s;
-        enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_PURGE, &s);
+    sqlite3_stmt *s;
+    enum fault fault = statement_open(ledger, id, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, seller);
+    bind_number(s, 2, parameter);
+    ledger_queue_enter();
+    fault = statement_close(ledger, id, sqlite3_step(s));
+    ledger_queue_leave();
+    *count = fault == FAULT_NONE ? (uint64_t)sqlite3_changes(ledger->db) : 0;
+    return fault;
+}
+
+/* Not in one transaction: a million rows would keep the clerk waiting. */
+static enum fault notices_drop(struct ledger *ledger, enum statement id, struct slice seller, uint64_t *count)
+{
+    uint64_t some = PURGED_AT_ONCE;
+    *count = 0;
+    while (some == PURGED_AT_ONCE) {
+        enum fault fault = some_drop(ledger, id, seller, PURGED_AT_ONCE, &some);
         if (fault != FAULT_NONE) return fault;
-        bind_slice(s, 1, seller);
-        bind_number(s, 2, PURGED_AT_ONCE);
-        ledger_queue_enter();
-        fault = statement_close(ledger, STATEMENT_OUTBOX_PURGE, sqlite3_step(s));
-        ledger_queue_leave();
-        if (fault != FAULT_NONE) return fault;
-        purged = sqlite3_changes(ledger->db);
+        *count += some;
     }
     return FAULT_NONE;
+}
+
+/* What the hook of before was still to be told. */
+static enum fault notices_purge(struct ledger *ledger, struct slice seller)
+{
+    uint64_t count;
+    return notices_drop(ledger, STATEMENT_OUTBOX_PURGE, seller, &count);
+}
+
+/* What has failed holds back nothing: no stream has to go on. */
+enum fault ledger_outbox_drop(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t *count)
+{
+    return id != 0 ? some_drop(ledger, STATEMENT_OUTBOX_DROP, seller, id, count)
+                   : notices_drop(ledger, STATEMENT_OUTBOX_DROP_ALL, seller, count);
 }
 
 static void text_set(char *out, size_t size, struct slice text)

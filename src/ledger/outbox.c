@@ -226,12 +226,34 @@ enum fault ledger_outbox_file_moments(struct ledger *ledger, struct outbox_span 
     return small_end(ledger, fault);
 }
 
+/* Drops those that failed, and counts those pending. */
+static enum fault tests_count(struct ledger *ledger, struct slice seller, int64_t *count)
+{
+    static const enum statement steps[] = { STATEMENT_OUTBOX_TESTS_DROP, STATEMENT_OUTBOX_TESTS };
+    enum fault fault = FAULT_NONE;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && fault == FAULT_NONE; i++) {
+        sqlite3_stmt *s;
+        fault = statement_open(ledger, steps[i], &s);
+        if (fault != FAULT_NONE) break;
+        bind_slice(s, 1, seller);
+        int rc = sqlite3_step(s);
+        *count = rc == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
+        fault = statement_close(ledger, steps[i], rc);
+    }
+    return fault;
+}
+
 enum fault ledger_outbox_test(struct ledger *ledger, struct slice seller, uint64_t now_ms, uint64_t *id)
 {
+    int64_t count;
+    *id = 0;
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
-    fault = notice_insert(ledger, seller, &(struct notice){ .kind = NOTICE_TEST, .at_ms = now_ms });
-    *id = (uint64_t)sqlite3_last_insert_rowid(ledger->db);
+    fault = tests_count(ledger, seller, &count);
+    if (fault == FAULT_NONE && count < OUTBOX_TESTS_MAX) {
+        fault = notice_insert(ledger, seller, &(struct notice){ .kind = NOTICE_TEST, .at_ms = now_ms });
+        *id = (uint64_t)sqlite3_last_insert_rowid(ledger->db);
+    }
     return small_end(ledger, fault);
 }
 

@@ -89,7 +89,9 @@ struct outbox_span {
 enum fault ledger_outbox_moments(struct ledger *ledger, struct outbox_span span, bool *any) MUST_USE;
 /* Files them and moves told_ms from from_ms to to_ms, in one transaction; nothing if it is not at from_ms. */
 enum fault ledger_outbox_file_moments(struct ledger *ledger, struct outbox_span span) MUST_USE;
-/* A notice that tells of nothing, for a seller who tries the hook. */
+/* A notice that tells of nothing, for a seller who tries the hook. Those that failed before are dropped: they are of no use
+ * any more. *id is 0 where too many are pending. */
+#define OUTBOX_TESTS_MAX 5
 enum fault ledger_outbox_test(struct ledger *ledger, struct slice seller, uint64_t now_ms, uint64_t *id) MUST_USE;
 
 /* The first seller after the one in seller that has notices to be sent at some time; false in *found after the last. */
@@ -128,6 +130,10 @@ enum fault ledger_outbox_give_up(struct ledger *ledger, const struct outbox_age 
 /* Failed notices of a seller become pending again: the one of this id, or all of them for id 0. */
 enum fault ledger_outbox_retry(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t now_ms,
                                uint64_t *count) MUST_USE;
+
+/* Failed notices of a seller are dropped: the one of this id, or all of them for id 0, a few thousand in each transaction.
+ */
+enum fault ledger_outbox_drop(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t *count) MUST_USE;
 
 struct outbox_counts {
     uint64_t pending, failed;

@@ -148,6 +148,7 @@ static const char *const schema[] = {
     " part INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE INDEX outbox_due ON outbox (state, seller, next_ms)",
     "CREATE INDEX outbox_by_seller ON outbox (seller, state)",
+    "CREATE INDEX outbox_tests ON outbox (seller, state) WHERE kind = 11",
     "CREATE INDEX outbox_by_stream ON outbox (stream, state)",
 
     /* How many notices a seller has in each state, so that nobody reads them to know it; kept by the database itself,

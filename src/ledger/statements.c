@@ -40,6 +40,7 @@ _Static_assert(ORDER_HELD == 0 && ORDER_PAID == 1 && ORDER_CANCELLED == 2 && ORD
 #define DUE_OR_PARKED(stream, due_ms)                                                                                       \
     "CASE WHEN EXISTS (SELECT 1" STREAM_PENDING(stream) ") THEN " OUTBOX_PARKED " ELSE " due_ms " END"
 _Static_assert(NOTICE_PARKED == UINT64_C(9223372036854775807), "the statements have the time of a parked notice");
+_Static_assert(NOTICE_TEST == 11, "the statements have the number of a test");
 _Static_assert(NOTICE_PENDING == 0 && NOTICE_FAILED == 1, "the statements have the numbers of enum notice_state");
 
 /* Notices are filed as things happen: the first one pending of a seller is the oldest. */
@@ -314,6 +315,15 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                               " WHERE seller = ?1 AND state = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4",
     [STATEMENT_OUTBOX_PURGE] =
         "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_by_seller WHERE seller = ?1 LIMIT ?2)",
+    [STATEMENT_OUTBOX_DROP] = "DELETE FROM outbox WHERE seller = ?1 AND id = ?2 AND state = 1",
+    [STATEMENT_OUTBOX_DROP_ALL] =
+        "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_by_seller WHERE seller = ?1 AND state = 1"
+        " ORDER BY id LIMIT ?2)",
+    [STATEMENT_OUTBOX_TESTS_DROP] =
+        "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_tests"
+        " WHERE kind = 11 AND seller = ?1 AND state = 1)",
+    [STATEMENT_OUTBOX_TESTS] =
+        "SELECT count(*) FROM outbox INDEXED BY outbox_tests WHERE kind = 11 AND seller = ?1 AND state = 0",
 
     [STATEMENT_EVENT_INSERT] = "INSERT INTO events (seller, name, description, opens_ms, created_ms, subscribers, told)"
                                " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",

@@ -43,6 +43,8 @@
         "16 orders of yours in this sale were cancelled or have expired: you can win no more in it.")                       \
     ROW(SOLD_OUT, 409, "Sold out", "Fewer units are left than you asked for; nothing was taken.")                           \
     ROW(EVENT_OPEN, 409, "Event is open", "It has opened: it is too late to change it or to subscribe to it.")              \
+    ROW(TOO_MANY_TESTS, 409, "Too many tests",                                                                              \
+        "Tests you asked for before are still to be sent; see GET /v1/webhook/deliveries?state=pending.")                   \
     ROW(NO_LINE, 409, "No line", "This sale has no line to stand in; see its admission.")                                   \
     ROW(NO_TOKENS_LEFT, 409, "No tokens left", "All purchase tokens of this sale have been handed out.")                    \
     ROW(NO_TOKENS_NEEDED, 409, "No tokens needed", "This sale hands out no purchase tokens; see its admission.")            \

@@ -9,7 +9,12 @@ import socket
 import threading
 import time
 
+from harness import eventually
 from provider import sign
+
+# Of a server that tries again soon, at addresses that are not public.
+QUICK = ("--webhooks-private", "on", "--webhook-retry-ms-min", "30", "--webhook-retry-ms-max", "300", "--webhook-timeout-ms", "700",
+         "--clerk-pause-ms", "10")
 
 
 class Message:
@@ -146,3 +151,31 @@ class Receiver:
 
     def __exit__(self, *_):
         self.stop()
+
+
+def hook(shop, url, token=None, **fields):
+    answer = shop.client.request("PUT", "/v1/webhook", {"url": url, **fields}, token or shop.seller_token)
+    assert answer.status == 200, answer
+    return answer.json()
+
+
+def shown(shop, token=None):
+    answer = shop.client.get("/v1/webhook", token or shop.seller_token)
+    assert answer.status == 200, answer
+    return answer.json()
+
+
+def metric(server, name):
+    with server.connect() as client:
+        text = client.get("/metrics").body.decode()
+    return int(next(line for line in text.splitlines() if line.startswith(name + " ")).split()[1])
+
+
+def arrived(receiver, count, seconds=20):
+    """So many different messages have been taken."""
+    return eventually(lambda: len({message.id for message in receiver.taken}) >= count, seconds)
+
+
+def settled(shop):
+    """Nothing is left to be sent."""
+    return eventually(lambda: shown(shop)["pending"] == 0, 20)

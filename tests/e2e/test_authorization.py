@@ -41,7 +41,7 @@ def test_the_table_holds_every_route_of_this_release():
                 ("POST", "/v1/sales/{}/close"), ("POST", "/v1/sales/{}/warm"), ("POST", "/v1/sales/{}/grabs"), ("GET", "/v1/orders"), ("GET", "/v1/orders/{}"), ("GET", "/v1/blocks"),
                 ("POST", "/v1/orders/{}/cancel"), ("POST", "/v1/payments"), ("GET", "/v1/webhook"), ("PUT", "/v1/webhook"), ("DELETE", "/v1/webhook"),
                 ("POST", "/v1/webhook/test"), ("GET", "/v1/webhook/deliveries"), ("POST", "/v1/webhook/deliveries/retry"),
-                ("POST", "/v1/webhook/deliveries/{}/retry"),
+                ("POST", "/v1/webhook/deliveries/{}/retry"), ("DELETE", "/v1/webhook/deliveries"), ("DELETE", "/v1/webhook/deliveries/{}"),
                 ("POST", "/v1/blocks"), ("DELETE", "/v1/blocks/{}"), ("POST", "/v1/sales/{}/tokens"), ("POST", "/v1/sales/{}/line"),
                 ("GET", "/v1/sales/{}/line/{}"), ("DELETE", "/v1/sales/{}/line/{}"), ("GET", "/v1/limits"), ("PUT", "/v1/limits"), ("GET", "/healthz"),
                 ("GET", "/v1/sales/{}/stats"), ("GET", "/v1/sales/{}/live"), ("POST", "/v1/events"), ("GET", "/v1/events"), ("GET", "/v1/events/{}"),
@@ -62,6 +62,7 @@ def test_the_table_opens_what_api_opens():
                 ("POST", "/v1/sales/{}/grabs"): {"admitted"}, ("GET", "/v1/webhook"): seller, ("PUT", "/v1/webhook"): seller,
                 ("DELETE", "/v1/webhook"): seller, ("POST", "/v1/webhook/test"): seller, ("GET", "/v1/webhook/deliveries"): seller,
                 ("POST", "/v1/webhook/deliveries/retry"): seller, ("POST", "/v1/webhook/deliveries/{}/retry"): seller,
+                ("DELETE", "/v1/webhook/deliveries"): seller, ("DELETE", "/v1/webhook/deliveries/{}"): seller,
                 ("GET", "/v1/blocks"): {"admin"}, ("POST", "/v1/blocks"): {"admin"}, ("DELETE", "/v1/blocks/{}"): {"admin"},
                 ("POST", "/v1/sales/{}/tokens"): {"customer"}, ("POST", "/v1/sales/{}/line"): {"customer"}, ("GET", "/v1/sales/{}/line/{}"): {"customer"},
                 ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/sales/{}/stats"): seller, ("GET", "/v1/sales/{}/live"): seller,
@@ -138,7 +139,8 @@ def expected_statuses(method, path, roles, actor):
     if "/line/{}" in route[1]:  # nobody has a place in a sale without a line
         return {404}
     if "/v1/webhook" in route[1]:  # nobody here has one before they put it
-        return {("PUT", "/v1/webhook"): {200}, ("GET", "/v1/webhook/deliveries"): {200}, ("POST", "/v1/webhook/deliveries/retry"): {202}}.get(route, {404})
+        return {("PUT", "/v1/webhook"): {200}, ("GET", "/v1/webhook/deliveries"): {200}, ("POST", "/v1/webhook/deliveries/retry"): {202},
+                ("DELETE", "/v1/webhook/deliveries"): {200}}.get(route, {404})
     if route[1] == "/v1/events/{}/subscribe":  # an event is everyone's to wait for
         return {204}
     if actor.startswith("other") and "{" in path:

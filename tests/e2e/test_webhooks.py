@@ -8,10 +8,7 @@ import threading
 import pytest
 from harness import Shop, eventually, mint_name, problem, time_text
 from provider import Provider
-from receiver import Receiver
-
-QUICK = ("--webhooks-private", "on", "--webhook-retry-ms-min", "30", "--webhook-retry-ms-max", "300", "--webhook-timeout-ms", "700",
-         "--clerk-pause-ms", "10")
+from receiver import QUICK, Receiver, arrived, hook, metric, settled, shown
 
 
 @pytest.fixture
@@ -23,34 +20,6 @@ def server(own_server):
 def receiver():
     with Receiver() as one:
         yield one
-
-
-def hook(shop, url, token=None, **fields):
-    answer = shop.client.request("PUT", "/v1/webhook", {"url": url, **fields}, token or shop.seller_token)
-    assert answer.status == 200, answer
-    return answer.json()
-
-
-def shown(shop, token=None):
-    answer = shop.client.get("/v1/webhook", token or shop.seller_token)
-    assert answer.status == 200, answer
-    return answer.json()
-
-
-def metric(server, name):
-    with server.connect() as client:
-        text = client.get("/metrics").body.decode()
-    return int(next(line for line in text.splitlines() if line.startswith(name + " ")).split()[1])
-
-
-def arrived(receiver, count, seconds=20):
-    """So many different messages have been taken."""
-    return eventually(lambda: len({message.id for message in receiver.taken}) >= count, seconds)
-
-
-def settled(shop):
-    """Nothing is left to be sent."""
-    return eventually(lambda: shown(shop)["pending"] == 0, 20)
 
 
 def test_wins_and_the_end_of_stock_are_told_and_signed(shop, receiver):
