@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/thread.h"
 #include "journal/journal.h"
 #include "ledger/ledger.h"
 
@@ -14,8 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 /* A transaction ends at the first batch that brings it here. One that drains a backlog is longer: more orders then share the
  * writing of each page of an index. */
@@ -56,11 +55,6 @@ struct clerk {
     enum fault fault; /* of ledger_file(), which the journal's reader can only report as a reason */
 };
 
-static void must(int failed)
-{
-    assert(failed == 0);
-}
-
 static struct timespec moment(uint64_t at_ms)
 {
     return (struct timespec){ .tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (long)(at_ms % 1000) * 1000000 };
@@ -98,10 +92,10 @@ static void disconnect(struct clerk *clerk)
 
 static void filed_publish(struct clerk *clerk, uint64_t seq)
 {
-    must(pthread_mutex_lock(&clerk->lock));
+    thread_must(pthread_mutex_lock(&clerk->lock));
     atomic_store(&clerk->seq_filed, seq);
-    must(pthread_cond_broadcast(&clerk->filed));
-    must(pthread_mutex_unlock(&clerk->lock));
+    thread_must(pthread_cond_broadcast(&clerk->filed));
+    thread_must(pthread_mutex_unlock(&clerk->lock));
 }
 
 /* A new connection, and the point it tells: whatever became of the last commit, the ledger knows. */
@@ -187,10 +181,10 @@ static void fault_take(struct clerk *clerk, enum fault fault)
                   "ALARM: filing stopped for good at %" PRIu64 ": the ledger or the journal is damaged; "
                   "selling goes on, the journal keeps everything; run stampede audit",
                   atomic_load(&clerk->seq_filed));
-        must(pthread_mutex_lock(&clerk->lock));
+        thread_must(pthread_mutex_lock(&clerk->lock));
         atomic_store(&clerk->stopped, true);
-        must(pthread_cond_broadcast(&clerk->filed));
-        must(pthread_mutex_unlock(&clerk->lock));
+        thread_must(pthread_cond_broadcast(&clerk->filed));
+        thread_must(pthread_mutex_unlock(&clerk->lock));
         return;
     }
     if (!atomic_exchange(&clerk->failing, true))
@@ -216,7 +210,7 @@ static void rest(struct clerk *clerk, bool filed)
     uint64_t until_ms = now_ms + (backing_off ? clerk->backoff_ms : filed ? clerk->pause_ms : IDLE_MS_MAX);
     if (filed && lag(clerk) > LAG_BIG) return;
 
-    must(pthread_mutex_lock(&clerk->lock));
+    thread_must(pthread_mutex_lock(&clerk->lock));
     for (;;) {
         /* A last try is made before the time to close is over, and none in between that would only heat the room. */
         if (clerk->closing && (!backing_off || clerk->close_by_ms < until_ms))
@@ -232,28 +226,22 @@ static void rest(struct clerk *clerk, bool filed)
         int rc = pthread_cond_timedwait(&clerk->work, &clerk->lock, &until);
         assert(rc == 0 || rc == ETIMEDOUT);
     }
-    must(pthread_mutex_unlock(&clerk->lock));
+    thread_must(pthread_mutex_unlock(&clerk->lock));
 }
 
 /* Told to close: goes on while there is something to file and time to do it. */
 static bool may_stop(struct clerk *clerk)
 {
-    must(pthread_mutex_lock(&clerk->lock));
+    thread_must(pthread_mutex_lock(&clerk->lock));
     bool stop = clerk->closing && (lag(clerk) == 0 || mono_ms() >= clerk->close_by_ms);
-    must(pthread_mutex_unlock(&clerk->lock));
+    thread_must(pthread_mutex_unlock(&clerk->lock));
     return stop;
-}
-
-static void be_nice(void)
-{
-    if (setpriority(PRIO_PROCESS, (id_t)gettid(), CLERK_NICE) != 0)
-        log_warn("clerk", "cannot be nice %d: %s", CLERK_NICE, strerror(errno));
 }
 
 static void *clerk_run(void *arg)
 {
     struct clerk *clerk = arg;
-    be_nice();
+    thread_be_nice("clerk", CLERK_NICE);
     while (!may_stop(clerk)) {
         uint64_t before = atomic_load(&clerk->seq_filed);
         enum fault fault = file_some(clerk);
@@ -271,9 +259,9 @@ static void *clerk_run(void *arg)
 
 static void clerk_free(struct clerk *clerk)
 {
-    must(pthread_cond_destroy(&clerk->work));
-    must(pthread_cond_destroy(&clerk->filed));
-    must(pthread_mutex_destroy(&clerk->lock));
+    thread_must(pthread_cond_destroy(&clerk->work));
+    thread_must(pthread_cond_destroy(&clerk->filed));
+    thread_must(pthread_mutex_destroy(&clerk->lock));
     free(clerk->ledger_path);
     free(clerk->journal_folder);
     free(clerk);
@@ -282,10 +270,10 @@ static void clerk_free(struct clerk *clerk)
 static void condition_init(pthread_cond_t *condition)
 {
     pthread_condattr_t attributes;
-    must(pthread_condattr_init(&attributes));
-    must(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
-    must(pthread_cond_init(condition, &attributes));
-    must(pthread_condattr_destroy(&attributes));
+    thread_must(pthread_condattr_init(&attributes));
+    thread_must(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
+    thread_must(pthread_cond_init(condition, &attributes));
+    thread_must(pthread_condattr_destroy(&attributes));
 }
 
 enum fault clerk_open(struct clerk **out, const struct clerk_options *options, struct gate *gate)
@@ -295,7 +283,7 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
     if (clerk == NULL) return FAULT_MEMORY;
     clerk->pause_ms = options->pause_ms;
     clerk->journal = gate_journal(gate);
-    must(pthread_mutex_init(&clerk->lock, NULL));
+    thread_must(pthread_mutex_init(&clerk->lock, NULL));
     condition_init(&clerk->work);
     condition_init(&clerk->filed);
     clerk->ledger_path = strdup(options->ledger_path);
@@ -311,12 +299,12 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
     /* Signals belong to the main thread. */
     sigset_t all, before;
     sigfillset(&all);
-    must(pthread_sigmask(SIG_SETMASK, &all, &before));
+    thread_must(pthread_sigmask(SIG_SETMASK, &all, &before));
     if (fault == FAULT_NONE && pthread_create(&clerk->thread, NULL, clerk_run, clerk) != 0) {
         log_error("clerk", "cannot start its thread");
         fault = FAULT_MEMORY;
     }
-    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    thread_must(pthread_sigmask(SIG_SETMASK, &before, NULL));
     if (fault != FAULT_NONE) {
         disconnect(clerk);
         clerk_free(clerk);
@@ -330,13 +318,13 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
 void clerk_close(struct clerk *clerk, uint32_t wait_ms)
 {
     if (clerk == NULL) return;
-    must(pthread_mutex_lock(&clerk->lock));
+    thread_must(pthread_mutex_lock(&clerk->lock));
     clerk->closing = true;
     clerk->close_by_ms = mono_ms() + wait_ms;
-    must(pthread_cond_signal(&clerk->work));
-    must(pthread_cond_broadcast(&clerk->filed));
-    must(pthread_mutex_unlock(&clerk->lock));
-    must(pthread_join(clerk->thread, NULL));
+    thread_must(pthread_cond_signal(&clerk->work));
+    thread_must(pthread_cond_broadcast(&clerk->filed));
+    thread_must(pthread_mutex_unlock(&clerk->lock));
+    thread_must(pthread_join(clerk->thread, NULL));
     clerk_free(clerk);
 }
 
@@ -345,13 +333,13 @@ enum fault clerk_wait(struct clerk *clerk, uint64_t seq, uint32_t wait_ms)
     if (atomic_load(&clerk->seq_filed) >= seq) return FAULT_NONE;
     struct timespec until = moment(mono_ms() + wait_ms);
     int rc = 0;
-    must(pthread_mutex_lock(&clerk->lock));
+    thread_must(pthread_mutex_lock(&clerk->lock));
     clerk->waiting++;
-    must(pthread_cond_signal(&clerk->work));
+    thread_must(pthread_cond_signal(&clerk->work));
     while (atomic_load(&clerk->seq_filed) < seq && !atomic_load(&clerk->stopped) && rc == 0)
         rc = pthread_cond_timedwait(&clerk->filed, &clerk->lock, &until);
     clerk->waiting--;
-    must(pthread_mutex_unlock(&clerk->lock));
+    thread_must(pthread_mutex_unlock(&clerk->lock));
     if (atomic_load(&clerk->seq_filed) >= seq) return FAULT_NONE;
     return atomic_load(&clerk->stopped) ? FAULT_DAMAGE : FAULT_TIMEOUT;
 }

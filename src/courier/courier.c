@@ -1,16 +1,13 @@
 #include "courier/courier.h"
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "courier/desk.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #define COURIER_NICE 5
 #define IDLE_MS_MAX 1000
@@ -23,25 +20,14 @@ struct courier {
     struct courier_pace pace;
 };
 
-static void must(int failed)
-{
-    assert(failed == 0);
-}
-
-static void be_nice(void)
-{
-    if (setpriority(PRIO_PROCESS, (id_t)gettid(), COURIER_NICE) != 0)
-        log_warn("courier", "cannot be nice %d: %s", COURIER_NICE, strerror(errno));
-}
-
 static void *courier_run(void *arg)
 {
     struct courier *courier = arg;
-    be_nice();
+    thread_be_nice("courier", COURIER_NICE);
     while (!atomic_load(&courier->closing)) {
-        must(pthread_mutex_lock(&courier->pace_lock));
+        thread_must(pthread_mutex_lock(&courier->pace_lock));
         courier->desk.pace = courier->pace;
-        must(pthread_mutex_unlock(&courier->pace_lock));
+        thread_must(pthread_mutex_unlock(&courier->pace_lock));
         uint32_t wait_ms = desk_turn(&courier->desk);
         curl_multi_poll(courier->desk.multi, NULL, 0, (int)(wait_ms < IDLE_MS_MAX ? wait_ms : IDLE_MS_MAX), NULL);
     }
@@ -54,21 +40,21 @@ enum fault courier_open(struct courier **out, const struct courier_options *opti
     struct courier *courier = calloc(1, sizeof *courier);
     if (courier == NULL) return FAULT_MEMORY;
     courier->pace = options->pace;
-    must(pthread_mutex_init(&courier->pace_lock, NULL));
+    thread_must(pthread_mutex_init(&courier->pace_lock, NULL));
     enum fault fault = desk_init(&courier->desk, options, gate, clerk);
 
     /* Signals belong to the main thread. */
     sigset_t all, before;
     sigfillset(&all);
-    must(pthread_sigmask(SIG_SETMASK, &all, &before));
+    thread_must(pthread_sigmask(SIG_SETMASK, &all, &before));
     if (fault == FAULT_NONE && pthread_create(&courier->thread, NULL, courier_run, courier) != 0) {
         log_error("courier", "cannot start its thread");
         fault = FAULT_MEMORY;
     }
-    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    thread_must(pthread_sigmask(SIG_SETMASK, &before, NULL));
     if (fault != FAULT_NONE) {
         desk_deinit(&courier->desk);
-        must(pthread_mutex_destroy(&courier->pace_lock));
+        thread_must(pthread_mutex_destroy(&courier->pace_lock));
         free(courier);
         return fault;
     }
@@ -82,17 +68,17 @@ void courier_close(struct courier *courier)
     if (courier == NULL) return;
     atomic_store(&courier->closing, true);
     courier_wake(courier);
-    must(pthread_join(courier->thread, NULL));
+    thread_must(pthread_join(courier->thread, NULL));
     desk_deinit(&courier->desk);
-    must(pthread_mutex_destroy(&courier->pace_lock));
+    thread_must(pthread_mutex_destroy(&courier->pace_lock));
     free(courier);
 }
 
 void courier_set_pace(struct courier *courier, const struct courier_pace *pace)
 {
-    must(pthread_mutex_lock(&courier->pace_lock));
+    thread_must(pthread_mutex_lock(&courier->pace_lock));
     courier->pace = *pace;
-    must(pthread_mutex_unlock(&courier->pace_lock));
+    thread_must(pthread_mutex_unlock(&courier->pace_lock));
 }
 
 void courier_wake(struct courier *courier)

@@ -40,7 +40,6 @@ static void text_or_null(struct json_out *out, const char *key, const char *text
 /* What only some notices about orders have. */
 static void order_more(struct json_out *out, const struct notice *notice, const struct ledger_order *order)
 {
-    static const char *const cancellers[] = { "", "buyer", "seller", "admin" };
     if (notice->kind == NOTICE_ORDER_PAID || notice->kind == NOTICE_ORDER_PAID_LATE) {
         text_or_null(out, "payment_ref", order->payment_ref);
         json_key(out, "late");
@@ -48,7 +47,7 @@ static void order_more(struct json_out *out, const struct notice *notice, const 
     } else if (notice->kind == NOTICE_ORDER_REFUND_DUE) {
         text_or_null(out, "payment_ref", order->payment_ref);
     } else if (notice->kind == NOTICE_ORDER_CANCELLED) {
-        text_or_null(out, "cancelled_by", cancellers[order->canceller]);
+        text_or_null(out, "cancelled_by", canceller_word(order->canceller));
         text_or_null(out, "reason", order->reason);
     }
 }

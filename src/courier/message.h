@@ -12,12 +12,12 @@
 #define MESSAGE_BYTES_MAX 4096
 #define MESSAGE_ID_BYTES_MAX 48
 
-/* For notices about an order, a sale or nothing. order is used for notices about one, and has been read for them. The length
- * of the body. */
-/* The parts of it that every message has; what is about an event stands between them: see opening.h. */
 struct json_out;
+/* What every message has before and after its data; what is about an event stands between them: see opening.h. */
 void message_begin(struct json_out *out, const struct notice *notice);
 void message_end(struct json_out *out);
+/* For notices about an order, a sale or nothing. order is used for notices about one, and has been read for them. The length
+ * of the body. */
 size_t message_render(char out[MESSAGE_BYTES_MAX], const struct notice *notice, const struct ledger_order *order);
 /* "msg_", half of the journal's uuid and the notice's id, NUL-terminated: what receivers tell repetitions by. */
 void message_id(char out[MESSAGE_ID_BYTES_MAX], const uint8_t uuid[16], uint64_t notice_id);

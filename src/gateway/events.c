@@ -50,19 +50,11 @@ static void write_ask(struct request *request, void (*run)(struct query *query, 
 /* True where the job ended in EVENT_DONE; else has replied why not. */
 static bool write_done(struct request *request)
 {
-    const struct query *query = &request->query;
-    if (query->job.late || query->fault == FAULT_TIMEOUT || query->fault == FAULT_SPACE) {
-        reply_problem(request, PROBLEM_BUSY, NULL);
-    } else if (query->fault != FAULT_NONE) {
-        reply_problem(request, PROBLEM_FAILED, NULL);
-    } else if (query->event_result == EVENT_UNKNOWN) {
-        reply_problem(request, PROBLEM_NO_SUCH_EVENT, NULL);
-    } else if (query->event_result == EVENT_OPENED) {
-        reply_problem(request, PROBLEM_EVENT_OPEN, NULL);
-    } else {
-        return true;
-    }
-    return false;
+    if (!write_ended(request)) return false;
+    enum event_result result = request->query.event_result; /* the request is gone after the reply */
+    if (result == EVENT_UNKNOWN) reply_problem(request, PROBLEM_NO_SUCH_EVENT, NULL);
+    if (result == EVENT_OPENED) reply_problem(request, PROBLEM_EVENT_OPEN, NULL);
+    return result == EVENT_DONE;
 }
 
 static void event_reply(struct request *request, int status)

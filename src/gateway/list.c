@@ -85,6 +85,19 @@ void list_reply(struct crew_job *job)
     free(list);
 }
 
+bool write_ended(struct request *request)
+{
+    const struct query *query = &request->query;
+    if (query->job.late || query->fault == FAULT_TIMEOUT || query->fault == FAULT_SPACE) {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+    } else if (query->fault != FAULT_NONE) {
+        reply_problem(request, PROBLEM_FAILED, NULL);
+    } else {
+        return true;
+    }
+    return false;
+}
+
 void list_ask(struct request *request, void (*run)(struct query *query, struct ledger *ledger))
 {
     struct gate *gate = request_rooms(request)->gate;

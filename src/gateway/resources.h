@@ -134,6 +134,8 @@ bool query_text(struct request *request, const char *name, char *out, size_t siz
 bool query_time(struct request *request, const char *name, bool *given, uint64_t *ms);
 /* Sends the list that a query has rendered, or BUSY. */
 void list_reply(struct crew_job *job);
+/* Whether a job that writes ended without a fault, or has replied that it did not. */
+bool write_ended(struct request *request);
 /* Runs the list once the clerk has filed all that is decided at this moment: nobody misses what they just did, or what a
  * sale shown from memory just told them. */
 void list_ask(struct request *request, void (*run)(struct query *query, struct ledger *ledger));

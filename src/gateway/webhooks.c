@@ -36,17 +36,10 @@ static bool owner_take(struct request *request)
 /* Whether the job ended well and found what it was about, or has replied why not. */
 static bool job_done(struct request *request, enum problem missing)
 {
-    struct query *query = &request->query;
-    if (query->job.late || query->fault == FAULT_TIMEOUT || query->fault == FAULT_SPACE) {
-        reply_problem(request, PROBLEM_BUSY, NULL);
-    } else if (query->fault != FAULT_NONE) {
-        reply_problem(request, PROBLEM_FAILED, NULL);
-    } else if (!query->found) {
-        reply_problem(request, missing, NULL);
-    } else {
-        return true;
-    }
-    return false;
+    if (!write_ended(request)) return false;
+    bool found = request->query.found; /* the request is gone after the reply */
+    if (!found) reply_problem(request, missing, NULL);
+    return found;
 }
 
 static void time_or_null(struct json_out *out, const char *key, uint64_t ms)

@@ -418,7 +418,8 @@ def test_a_test_message_can_be_asked_for(shop, receiver):
     assert (message.type, message.data, message.id) == ("webhook.test", {}, answer.json()["webhook_id"])
 
 
-@pytest.mark.parametrize("url", ["", "example.com/hook", "ftp://example.com/", "file:///etc/passwd", "http://", "https://user@example.com/", "https://:pw@example.com/",
+@pytest.mark.parametrize("url", ["", "example.com/hook", "ftp://example.com/", "file:///etc/passwd", "http://", "http:/example.com", "https:example.com", "https:///example.com",
+                                 "https://user@example.com/", "https://:pw@example.com/",
                                  "https://example.com/#part", "https://exa mple.com/", "https://example.com/\n", "javascript:alert(1)", "https://exämple.com/",
                                  "http://[fe80::1%25eth0]/", "https://example.com:99999/", "https://example.com/" + "x" * 500, None, 5])
 def test_only_plain_http_urls_are_taken(shop, url):

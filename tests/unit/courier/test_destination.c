@@ -102,6 +102,7 @@ static void urls_are_plain_http(void **state)
         "http://example.com:8080/a/b?c=d&e=%20",
         "https://[2606:4700::1111]/hook",
         "http://127.0.0.1/",
+        "HTTPS://example.com/?from=file:///x",
         "HTTPS://EXAMPLE.COM/hook",
     };
     static const char *const bad[] = {
@@ -112,6 +113,8 @@ static void urls_are_plain_http(void **state)
         "file:///etc/passwd",
         "gopher://example.com/",
         "http:///path",
+        "http:/example.com",
+        "https:example.com",
         "http://",
         "https://user@example.com/",
         "https://user:pw@example.com/",
