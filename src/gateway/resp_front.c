@@ -24,7 +24,8 @@ void front_forget(struct resp_peer *peer)
     stranger_forget(peer);
     front->reactor->connections--;
     atomic_fetch_sub(&front->count, 1);
-    atomic_fetch_sub(&front->reactor->server->connections, 1);
+    struct server *server = front->reactor->server;
+    atomic_fetch_sub(peer->refused ? &server->refusals : &server->connections, 1);
     metrics_add(METRIC_CONNECTIONS_CLOSED, 1);
 }
 
@@ -32,6 +33,13 @@ static void peer_refuse(struct resp_peer *peer)
 {
     static const char busy[] = "-BUSY as many connections are open as may be; try again\r\n";
     metrics_add(METRIC_CONNECTIONS_REFUSED, 1);
+    struct server *server = peer_reactor(peer)->server;
+    peer->refused = true;
+    atomic_fetch_sub(&server->connections, 1);
+    if (atomic_fetch_add(&server->refusals, 1) >= server->refusals_max) {
+        peer_close(peer);
+        return;
+    }
     uv_buf_t buf = uv_buf_init((char *)busy, sizeof busy - 1);
     uv_try_write((uv_stream_t *)&peer->tcp, &buf, 1);
     peer->close_after = peer->paused = true; /* lingering begins to read */

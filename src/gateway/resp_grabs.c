@@ -148,6 +148,7 @@ static void grab_past(struct resp_call *call, const struct resp_grab *g)
     if (slow == NULL) return;
     slow->units = g->grab.units;
     slow->query.id = g->grab.sale_id;
+    slow->query.seq_wait = gate_seq_past(resp_rooms(call)->gate);
     memcpy(slow->query.buyer, g->grab.buyer.data, g->grab.buyer.len);
     memcpy(slow->query.key, g->grab.key.data, g->grab.key.len);
     resp_ask(call, slow, past_run);

@@ -72,12 +72,12 @@ static void order_past_answer(struct resp_call *call, struct resp_slow *slow)
     if (order_filed(call, &slow->query)) resp_render_order(call->out, &slow->query.filed.order);
 }
 
-/* What memory has let go of has been filed. */
 static void order_past(struct resp_call *call, uint64_t no, void (*answer)(struct resp_call *, struct resp_slow *))
 {
     struct resp_slow *slow = resp_slow_new(call, answer);
     if (slow == NULL) return;
     slow->query.id = no;
+    slow->query.seq_wait = gate_seq_past(resp_rooms(call)->gate);
     resp_ask(call, slow, order_run);
 }
 

@@ -43,6 +43,7 @@ struct resp_peer {
     uint8_t version;   /* 2 or 3 */
     uint8_t auth_failures;
     bool counted;     /* among the connections of its address */
+    bool refused;     /* hears why, and is among the refusals rather than the connections */
     bool close_after; /* no more commands are run */
     bool ended;       /* the peer will send no more */
     bool paused;      /* reading is stopped */

@@ -205,7 +205,7 @@ uint64_t block_set_serial(const struct block_set *set, const struct block_entry 
 bool block_set_has_user(const struct block_set *set, struct slice name)
 {
     const struct block_entry entry = { .is_user = true, .user = name };
-    return name.len > 0 && block_set_serial(set, &entry) != 0;
+    return set->count > 0 && name.len > 0 && block_set_serial(set, &entry) != 0; /* most shops block nobody */
 }
 
 bool block_set_has_address(const struct block_set *set, const uint8_t address[16])

@@ -20,6 +20,7 @@ import holds
 import inside
 import machine
 import numbers_bench
+import resp
 import servers
 import table
 
@@ -78,7 +79,7 @@ def parse(arguments):
     parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
     parser.add_argument("--only", action="append", metavar="TEXT",
                         help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, ledger, "
-                             "idle, buyers, guard, 'guard line', holds, numbers, doors; may be given several times")
+                             "idle, buyers, guard, 'guard line', holds, numbers, doors, resp; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
@@ -113,6 +114,8 @@ rate (429) of an address, and of one user who asks on and on, against a full gra
 verifies no login, we do.
 `holds`: the CPU of a whole won grab that waits for its payment against one that is paid at once.
 `numbers`: counting one answer; {numbers_bench.WATCHERS:,} people who watch a sale live, read on the same machine.
+`resp`: a durable SALE.GRAB against Redis 7 running the usual script of a flash sale, through redis-benchmark with
+{resp.CONNECTIONS} connections and random buyers out of a million, by commands in one pipeline (P).
 
 {crowd.disturbance()}
 
@@ -144,7 +147,7 @@ def main(arguments):
         for name, value in facts:
             bench.say(f"{name}: {value}")
         runs = crowd.measure(bench)
-        parts = {**inside.PARTS, **guard.PARTS, **holds.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS}
+        parts = {**inside.PARTS, **guard.PARTS, **holds.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS, **resp.PARTS}
         figures = inside.measure(bench, parts)
         if options.write:
             with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w", encoding="utf-8") as file:

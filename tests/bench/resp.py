@@ -1,0 +1,145 @@
+"""The Redis protocol against Redis itself: a durable grab of ours, and the script that people sell with on Redis.
+
+Both are asked by redis-benchmark, with random buyers out of a million. The script does what a grab does but for the limit per
+grab, the order's number and the database: has the buyer bought, is there stock, take it, note the buyer, push the order. Redis
+keeps nothing, or appends to its log and syncs every second, or syncs before it answers; ours always does the last."""
+
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import time
+
+import servers
+import table
+
+CONNECTIONS = 50
+BUYERS = 1_000_000
+PIPELINES = (1, 16, 64)
+# Requests of one turn for each second of it, by pipeline: about what the slower side does.
+REQUESTS_PER_S = {1: 30_000, 16: 80_000, 64: 100_000}
+STOCK = 1_000_000_000
+SCRIPT = """
+if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then return 0 end
+local left = tonumber(redis.call('GET', KEYS[1]) or '0')
+if left < 1 then return 2 end
+redis.call('DECRBY', KEYS[1], 1)
+redis.call('SADD', KEYS[2], ARGV[1])
+redis.call('RPUSH', KEYS[3], ARGV[1])
+return 1
+"""
+MODES = {
+    "none": ("--save", "", "--appendonly", "no"),
+    "everysec": ("--save", "", "--appendonly", "yes", "--appendfsync", "everysec"),
+    "always": ("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
+}
+# (path, pipeline, mode of Redis) -> how many times as fast the design wants us.
+AIMS = {("won", 16, "none"): 5, ("won", 16, "always"): 7, ("won", 1, "none"): 1.1, ("won", 1, "always"): 2,
+        ("sold-out", 64, "none"): 7}
+
+
+class Redis(servers.Server):
+    """A redis-server in a folder of the bench."""
+
+    def __init__(self, folder, mode):
+        super().__init__()
+        self.folder, self.mode, self.sha = folder, mode, None
+
+    def start(self):
+        os.makedirs(self.folder, exist_ok=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
+                                             *MODES[self.mode]], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        servers.wait_until(lambda: cli(self.port, "PING") == "PONG", 30, "redis-server did not answer")
+        self.sha = cli(self.port, "SCRIPT", "LOAD", SCRIPT)
+
+    def sale(self, name, stock):
+        """The words of a grab."""
+        cli(self.port, "FLUSHALL")
+        cli(self.port, "SET", f"{{{name}}}:stock", stock)
+        return ["EVALSHA", self.sha, "3", *(f"{{{name}}}:{key}" for key in ("stock", "bought", "orders")), "user:__rand_int__"]
+
+    def turn_port(self):
+        return self.port
+
+    def rest(self):
+        pass
+
+
+class Ours(servers.Stampede):
+    def sale(self, name, stock):
+        sale = cli(self.resp_port, "SALE.CREATE", name, max(stock, 1))
+        if stock == 0:
+            cli(self.resp_port, "SALE.STOCK", sale, -1)
+        return ["SALE.GRAB", sale, "user:__rand_int__"]
+
+    def turn_port(self):
+        return self.resp_port
+
+    def rest(self):
+        self.wait_filed()
+
+
+def cli(port, *words):
+    try:
+        return servers.run(["redis-cli", "-p", str(port), *map(str, words)], 30).strip()
+    except servers.BenchError:
+        return ""
+
+
+def turn(server, words, pipeline, requests):
+    """Requests a second."""
+    out = servers.run(["redis-benchmark", "-p", str(server.turn_port()), "-c", str(CONNECTIONS), "-n", str(requests), "-r", str(BUYERS),
+                       "-P", str(pipeline), "--csv", *words], 600)
+    rate = re.search(r'^"[^"]*","([\d.]+)"', out.splitlines()[-1])
+    if not rate:
+        raise servers.BenchError(f"redis-benchmark said {out[-500:]!r}")
+    return float(rate.group(1))
+
+
+def measure(bench):
+    """Interleaved: in every round each side has its turn at every pipeline and path, and ratios are taken within a round."""
+    sides = {"durable": Ours(bench.binary, bench.folder("resp-ours"), 1)}
+    sides.update({mode: Redis(bench.folder(f"resp-redis-{mode}"), mode) for mode in MODES})
+    rates = {}
+    try:
+        for side in sides.values():
+            side.start()
+        for nth in range(bench.rounds):
+            for path in ("won", "sold-out"):
+                for pipeline in PIPELINES:
+                    bench.say(f"resp: round {nth + 1} of {bench.rounds}, {path}, pipeline {pipeline}")
+                    for name, side in sides.items():
+                        words = side.sale(f"{path}-{pipeline}-{nth}-{time.monotonic_ns()}", STOCK if path == "won" else 0)
+                        side.rest()
+                        requests = REQUESTS_PER_S[pipeline] * bench.seconds * (5 if name == "durable" else 1)
+                        rates.setdefault((path, pipeline, name), []).append(turn(side, words, pipeline, requests))
+    finally:
+        for side in sides.values():
+            side.stop()
+            shutil.rmtree(side.folder if isinstance(side, Redis) else side.data, ignore_errors=True)
+    return figures(rates)
+
+
+def figures(rates):
+    found = []
+    for (path, pipeline, name), got in rates.items():
+        whose = "ours, durable" if name == "durable" else f"Redis, {name}"
+        found.append(table.Figure(f"resp {path} P{pipeline}, {whose}", statistics.median(got), "1/s"))
+    for (path, pipeline, name), got in rates.items():
+        if name == "durable":
+            continue
+        ours = rates[path, pipeline, "durable"]
+        ratio = statistics.median(one / other for one, other in zip(ours, got))
+        aim = AIMS.get((path, pipeline, name))
+        found.append(table.Figure(f"resp {path} P{pipeline}, ours / Redis {name}", ratio, "x", f">= {aim}" if aim else "",
+                                  aim is None or ratio >= aim))
+    return found
+
+
+PARTS = {"resp": measure}
