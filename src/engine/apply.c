@@ -110,7 +110,9 @@ static void apply_refund_due(struct engine *engine, const struct decision *decis
     bool first = cell != 0 && holding_at(&engine->holdings, cell)->state != ORDER_REFUND_DUE;
     if (cell != 0) slot_at(engine, sale->id)->seq = decision->seq;
     if (first) holdings_turn(&engine->holdings, cell, ORDER_REFUND_DUE, ref);
-    refunds_put(&engine->refunds, decision->ended.order_no, ref);
+    /* The sale of an order in memory stays until this is filed: it need not be remembered, and displaces none that must. */
+    if (cell != 0 && !refunds_have_room(&engine->refunds, decision->ended.order_no, decision->at_ms)) return;
+    refunds_put(&engine->refunds, &(struct refund){ decision->ended.order_no, ref, decision->seq, decision->at_ms });
 }
 
 static void apply_end(struct engine *engine, const struct decision *decision, const struct sale *sale)

@@ -49,6 +49,11 @@ uint64_t engine_seq(const struct engine *engine)
     return engine->seq;
 }
 
+void engine_filed(struct engine *engine, uint64_t seq)
+{
+    refunds_filed(&engine->refunds, seq);
+}
+
 uint64_t engine_digest(const struct engine *engine)
 {
     return engine->digest;

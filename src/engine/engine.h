@@ -131,9 +131,13 @@ struct payment {
 enum verdict engine_decide_payment(const struct engine *engine, const struct payment *payment, struct decision *out,
                                    struct order *order);
 /* The same for an order that memory has let go of, as the ledger has it, with the ref it was paid or is due a refund by:
- * DONE is always REFUND_DUE. The sale is not in memory, or NO_SUCH_ORDER: ask engine_decide_payment(). */
+ * DONE is always REFUND_DUE, and BUSY comes before it where too many refunds are known that are not filed. The sale is not
+ * in memory, or NO_SUCH_ORDER: ask engine_decide_payment(). */
 enum verdict engine_decide_past_payment(const struct engine *engine, const struct payment *payment, struct slice ref_taken,
                                         struct decision *out, struct order *order);
+
+/* The ledger has filed every decision up to this one: refunds that it knows need not be remembered much longer. */
+void engine_filed(struct engine *engine, uint64_t seq);
 
 /* Who cancels. name is the buyer's or the seller's, by how they are logged in; admins may always. reason: at most
  * CANCEL_REASON_BYTES_MAX bytes, not empty from sellers and admins. */

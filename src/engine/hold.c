@@ -83,6 +83,7 @@ enum verdict engine_decide_past_payment(const struct engine *engine, const struc
     if (taken != 0 || order->state == ORDER_PAID) return VERDICT_ALREADY_PAID;
 
     *out = decision_new(engine, DECISION_REFUND_DUE, order->sale_id, payment->now_ms);
+    if (!refunds_have_room(&engine->refunds, order->no, out->at_ms)) return VERDICT_BUSY;
     payment_take(payment, out, order);
     return VERDICT_DONE;
 }

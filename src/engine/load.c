@@ -157,6 +157,7 @@ enum fault engine_load_token(struct engine *engine, uint64_t sale_id, struct sli
 void engine_load_point(struct engine *engine, uint64_t seq, uint64_t digest, uint64_t sale_id_last, uint64_t at_ms)
 {
     engine->seq = seq;
+    engine_filed(engine, seq);
     engine->digest = digest;
     engine->at_ms = at_ms;
     engine->floor_ms = at_ms;

@@ -3,20 +3,28 @@
 #include <assert.h>
 
 #define PLACES 65536
+#define WAYS 4
 
-struct place {
-    uint64_t order_no; /* 0: nobody's */
-    uint64_t ref_hash;
-};
-
-static struct place *place_at(const struct refunds *refunds, uint64_t order_no)
+static struct refund *places_of(const struct refunds *refunds, uint64_t order_no)
 {
-    return (struct place *)(void *)refunds->places.base + order_no % PLACES;
+    return (struct refund *)(void *)refunds->places.base + order_no % (PLACES / WAYS) * WAYS;
+}
+
+/* Its own place if it has one, else one that is nobody's, else that of the oldest. */
+static struct refund *place_for(const struct refunds *refunds, uint64_t order_no)
+{
+    struct refund *places = places_of(refunds, order_no), *oldest = places;
+    for (struct refund *place = places; place < places + WAYS; place++) {
+        if (place->order_no == order_no) return place;
+        if (place->seq < oldest->seq) oldest = place;
+    }
+    return oldest;
 }
 
 enum fault refunds_open(struct refunds *refunds)
 {
-    return region_open(&refunds->places, PLACES * sizeof(struct place));
+    *refunds = (struct refunds){ .seq_filed = 0 };
+    return region_open(&refunds->places, PLACES * sizeof(struct refund));
 }
 
 void refunds_close(struct refunds *refunds)
@@ -24,14 +32,26 @@ void refunds_close(struct refunds *refunds)
     region_close(&refunds->places);
 }
 
-void refunds_put(struct refunds *refunds, uint64_t order_no, uint64_t ref_hash)
+void refunds_filed(struct refunds *refunds, uint64_t seq)
 {
-    assert(order_no != 0 && ref_hash != 0);
-    *place_at(refunds, order_no) = (struct place){ order_no, ref_hash };
+    if (refunds->seq_filed < seq) refunds->seq_filed = seq;
+}
+
+bool refunds_have_room(const struct refunds *refunds, uint64_t order_no, uint64_t now_ms)
+{
+    const struct refund *place = place_for(refunds, order_no);
+    if (place->order_no == 0 || place->order_no == order_no) return true;
+    return place->seq <= refunds->seq_filed && now_ms >= place->at_ms + REFUND_KEPT_MS_MIN;
+}
+
+void refunds_put(struct refunds *refunds, const struct refund *refund)
+{
+    assert(refund->order_no != 0 && refund->ref_hash != 0);
+    *place_for(refunds, refund->order_no) = *refund;
 }
 
 uint64_t refunds_find(const struct refunds *refunds, uint64_t order_no)
 {
-    const struct place *place = place_at(refunds, order_no);
+    const struct refund *place = place_for(refunds, order_no);
     return place->order_no == order_no ? place->ref_hash : 0;
 }

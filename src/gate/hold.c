@@ -12,7 +12,7 @@ static void order_finish(struct gate_lane *lane, enum verdict verdict, const str
         verdict = VERDICT_BUSY;
     } else if (verdict == VERDICT_DONE) {
         seq = decision_take(gate, decision);
-    } else if (verdict != VERDICT_BAD_INPUT && verdict != VERDICT_NO_SUCH_ORDER) {
+    } else if (verdict != VERDICT_BAD_INPUT && verdict != VERDICT_NO_SUCH_ORDER && verdict != VERDICT_BUSY) {
         seq = order_seq(gate, &ticket->order);
     }
     pthread_mutex_unlock(&gate->lock);

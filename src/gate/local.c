@@ -324,6 +324,9 @@ void gate_housekeep(struct gate *gate, uint64_t seq_filed)
     uint64_t past_seq = atomic_load(&gate->past_seq);
     /* Not where another refund has come meanwhile. */
     if (past_seq <= seq_filed) atomic_compare_exchange_strong(&gate->past_seq, &past_seq, 0);
+    pthread_mutex_lock(&gate->lock);
+    engine_filed(gate->engine, seq_filed);
+    pthread_mutex_unlock(&gate->lock);
     for (uint32_t looked = 0, locks = 0; looked < SALES_A_CALL && locks < LOCKS_A_CALL; locks++) {
         pthread_mutex_lock(&gate->lock);
         if (gate->sale_next >= gate->sale_count) gate->sale_next = 0;

@@ -78,6 +78,8 @@ void resp_verdict(struct resp_call *call, enum verdict verdict)
         [VERDICT_ALREADY_PAID] = { PROBLEM_ALREADY_PAID, "another payment was taken for this order: give this one back" },
         [VERDICT_NAME_TAKEN] = { PROBLEM_NAME_TAKEN, "the account has or had a sale of this name" },
         [VERDICT_TOO_MANY_SALES] = { PROBLEM_TOO_MANY_SALES, "the account has as many upcoming or running sales as it may" },
+        [VERDICT_TOO_MANY_RETURNS] = { PROBLEM_TOO_MANY_RETURNS,
+                                       "the buyer has given back as many orders of it as one may" },
         [VERDICT_NOT_AVAILABLE] = { PROBLEM_NOT_AVAILABLE,
                                     "no more can be withdrawn than is available, nor more offered than 1000000000" },
         [VERDICT_BAD_INPUT] = { PROBLEM_BAD_INPUT, "a name or a key is not what can be kept" },

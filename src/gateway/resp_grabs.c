@@ -65,15 +65,11 @@ static bool grab_key(struct resp_call *call, struct slice key, struct slice *out
 static unsigned counted_kind(enum verdict verdict)
 {
     static const enum problem problems[VERDICT_COUNT] = {
-        [VERDICT_CLOSED] = PROBLEM_CLOSED,
-        [VERDICT_NOT_OPEN] = PROBLEM_NOT_OPEN,
-        [VERDICT_PAUSED] = PROBLEM_PAUSED,
-        [VERDICT_OVER_LIMIT] = PROBLEM_OVER_LIMIT,
-        [VERDICT_ALREADY_WON] = PROBLEM_ALREADY_WON,
-        [VERDICT_SOLD_OUT] = PROBLEM_SOLD_OUT,
-        [VERDICT_KEY_REUSED] = PROBLEM_KEY_REUSED,
-        [VERDICT_BAD_INPUT] = PROBLEM_BAD_INPUT,
-        [VERDICT_BUSY] = PROBLEM_BUSY,
+        [VERDICT_CLOSED] = PROBLEM_CLOSED,           [VERDICT_NOT_OPEN] = PROBLEM_NOT_OPEN,
+        [VERDICT_PAUSED] = PROBLEM_PAUSED,           [VERDICT_OVER_LIMIT] = PROBLEM_OVER_LIMIT,
+        [VERDICT_ALREADY_WON] = PROBLEM_ALREADY_WON, [VERDICT_TOO_MANY_RETURNS] = PROBLEM_TOO_MANY_RETURNS,
+        [VERDICT_SOLD_OUT] = PROBLEM_SOLD_OUT,       [VERDICT_KEY_REUSED] = PROBLEM_KEY_REUSED,
+        [VERDICT_BAD_INPUT] = PROBLEM_BAD_INPUT,     [VERDICT_BUSY] = PROBLEM_BUSY,
     };
     if (verdict == VERDICT_REPEATED) return COUNTED_REPEATED;
     return verdict == VERDICT_WON ? (unsigned)COUNTED_WON : problems[verdict];
@@ -190,6 +186,7 @@ void resp_grab(struct resp_call *call)
     case VERDICT_NOT_OPEN:
     case VERDICT_PAUSED:
     case VERDICT_OVER_LIMIT:
+    case VERDICT_TOO_MANY_RETURNS:
         grab_answer(call, verdict_word(verdict), 0, answer->available);
         break;
     default:

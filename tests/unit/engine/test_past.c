@@ -159,12 +159,60 @@ static void what_the_past_paid_is_paid(void **state)
     engine_close(engine);
 }
 
+/* Numbers that fall into one place of whatever table there is. One that is not filed is never forgotten for another, nor one
+ * that was filed a moment ago: somebody may still hold the row as it was before. */
+static void no_refund_is_forgotten_before_everyone_can_know_it(void **state)
+{
+    (void)state;
+    enum { MOST = 1000, PLACES_MIN = 4 };
+    const uint64_t apart = UINT64_C(1) << 32;
+    struct engine *engine = stage_open(10);
+    struct payment payment = { .ref = SLICE("p1"), .amount = 200, .now_ms = LATER_MS };
+    struct decision decision;
+    uint64_t taken = 0, seq_first = engine_seq(engine) + 1;
+    for (enum verdict verdict = VERDICT_DONE; verdict == VERDICT_DONE && taken < MOST;) {
+        payment.order_no = 7 + taken * apart;
+        struct order order = { .no = payment.order_no, .sale_id = 3, .units = 2, .amount = 200, .state = ORDER_EXPIRED };
+        verdict = engine_decide_past_payment(engine, &payment, SLICE(""), &decision, &order);
+        if (verdict == VERDICT_DONE) engine_apply(engine, &decision);
+        if (verdict == VERDICT_DONE) taken++;
+        if (verdict != VERDICT_DONE) assert_int_equal(verdict, VERDICT_BUSY);
+        for (uint64_t i = 0; i < taken; i++) {
+            struct payment other = { .order_no = 7 + i * apart, .ref = SLICE("p2"), .amount = 200, .now_ms = LATER_MS };
+            order = (struct order){ .no = other.order_no, .sale_id = 3, .units = 2, .amount = 200, .state = ORDER_EXPIRED };
+            assert_int_equal(engine_decide_past_payment(engine, &other, SLICE(""), &decision, &order), VERDICT_ALREADY_PAID);
+        }
+    }
+    assert_true(taken >= PLACES_MIN && taken < MOST);
+
+    static const struct {
+        uint64_t filed, later_ms;
+        enum verdict want;
+    } script[] = {
+        { 0, 60000, VERDICT_BUSY }, { 1, 0, VERDICT_BUSY },     { 1, 59999, VERDICT_BUSY },
+        { 1, 60000, VERDICT_DONE }, { 1, 60000, VERDICT_BUSY }, { 2, 60000, VERDICT_DONE },
+    };
+    for (size_t i = 0; i < COUNT(script); i++) {
+        engine_filed(engine, seq_first - 1 + script[i].filed);
+        payment.order_no = 7 + taken * apart;
+        payment.now_ms = LATER_MS + script[i].later_ms;
+        struct order order = { .no = payment.order_no, .sale_id = 3, .units = 2, .amount = 200, .state = ORDER_EXPIRED };
+        enum verdict got = engine_decide_past_payment(engine, &payment, SLICE(""), &decision, &order);
+        assert_same_verdict(got, script[i].want, "filed", i);
+        if (got != VERDICT_DONE) continue;
+        engine_apply(engine, &decision);
+        taken++;
+    }
+    engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refund_of_the_past_must_be_possible),
         cmocka_unit_test(a_payment_of_the_past_is_due_back_once),
         cmocka_unit_test(what_the_past_paid_is_paid),
+        cmocka_unit_test(no_refund_is_forgotten_before_everyone_can_know_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
