@@ -112,7 +112,8 @@ sides: the CPU time of the server for a request is the steadiest column, and eac
 rate (429) of an address, and of one user who asks on and on, against a full grab; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
 `doors`: the claim and the cart over HTTP against nginx with Lua and a Redis that does the same by script, with two workers and two reactors; it
 verifies no login, we do.
-`holds`: the CPU of a whole won grab that waits for its payment against one that is paid at once.
+`holds`: the CPU of a whole won grab that waits for its payment against one that is paid at once; how late holds end, by the record; and grabs, one after the
+other on one connection, before and while {holds.HOLDS:,} holds end.
 `numbers`: counting one answer; {numbers_bench.WATCHERS:,} people who watch a sale live, read on the same machine.
 `resp`: a durable SALE.GRAB against Redis 7 running the usual script of a flash sale, through redis-benchmark with
 {resp.CONNECTIONS} connections and random buyers out of a million, by commands in one pipeline (P).
