@@ -27,28 +27,18 @@ static enum order_state state_then(const struct notice *notice, const struct ord
     }
 }
 
-static void text_or_null(struct json_out *out, const char *key, const char *text)
-{
-    json_key(out, key);
-    if (text[0] != '\0') {
-        json_text(out, text);
-    } else {
-        json_null(out);
-    }
-}
-
 /* What only some notices about orders have. */
 static void order_more(struct json_out *out, const struct notice *notice, const struct ledger_order *order)
 {
     if (notice->kind == NOTICE_ORDER_PAID || notice->kind == NOTICE_ORDER_PAID_LATE) {
-        text_or_null(out, "payment_ref", order->payment_ref);
+        json_text_or_null(out, "payment_ref", order->payment_ref);
         json_key(out, "late");
         json_bool(out, notice->kind == NOTICE_ORDER_PAID_LATE);
     } else if (notice->kind == NOTICE_ORDER_REFUND_DUE) {
-        text_or_null(out, "payment_ref", order->payment_ref);
+        json_text_or_null(out, "payment_ref", order->payment_ref);
     } else if (notice->kind == NOTICE_ORDER_CANCELLED) {
-        text_or_null(out, "cancelled_by", canceller_word(order->canceller));
-        text_or_null(out, "reason", order->reason);
+        json_text_or_null(out, "cancelled_by", canceller_word(order->canceller));
+        json_text_or_null(out, "reason", order->reason);
     }
 }
 

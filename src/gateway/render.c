@@ -1,25 +1,5 @@
 #include "gateway/resources.h"
 
-static void text_or_null(struct json_out *out, const char *key, const char *text)
-{
-    json_key(out, key);
-    if (text[0] != '\0') {
-        json_text(out, text);
-    } else {
-        json_null(out);
-    }
-}
-
-static void time_or_null(struct json_out *out, const char *key, uint64_t ms)
-{
-    json_key(out, key);
-    if (ms != 0) {
-        json_time(out, ms);
-    } else {
-        json_null(out);
-    }
-}
-
 static void amount_or_null(struct json_out *out, const char *key, int64_t amount)
 {
     json_key(out, key);
@@ -49,7 +29,7 @@ static void number(struct json_out *out, const char *key, uint64_t value)
 static void render_line(struct json_out *out, const struct sale_terms *terms)
 {
     if (terms->line_rate_per_s == 0) {
-        text_or_null(out, "line", terms->line_name);
+        json_text_or_null(out, "line", terms->line_name);
         return;
     }
     json_key(out, "line");
@@ -74,7 +54,7 @@ void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms)
     json_key(out, "description");
     json_text(out, terms->description);
     amount_or_null(out, "price", terms->price);
-    text_or_null(out, "currency", terms->currency);
+    json_text_or_null(out, "currency", terms->currency);
     json_key(out, "state");
     json_text(out, sale_state_word(sale_state_at(sale, now_ms)));
     number(out, "offered", sale->counts.offered);
@@ -85,7 +65,7 @@ void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms)
     number(out, "grabs_per_buyer_max", terms->grabs_per_buyer_max);
     json_key(out, "opens_at");
     json_time(out, terms->opens_ms);
-    time_or_null(out, "closes_at", terms->closes_ms);
+    json_time_or_null(out, "closes_at", terms->closes_ms);
     number_or_null(out, "pay_within_s", terms->pay_within_s);
     json_key(out, "late_payment");
     json_text(out, late_payment_word(terms->late_payment));
@@ -120,6 +100,6 @@ void render_order(struct json_out *out, const struct order *order)
     json_text(out, order_state_word(order->state));
     json_key(out, "won_at");
     json_time(out, order->won_ms);
-    time_or_null(out, "pay_by", order->pay_by_ms);
+    json_time_or_null(out, "pay_by", order->pay_by_ms);
     json_object_end(out);
 }

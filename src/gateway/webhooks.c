@@ -42,16 +42,6 @@ static bool job_done(struct request *request, enum problem missing)
     return found;
 }
 
-static void time_or_null(struct json_out *out, const char *key, uint64_t ms)
-{
-    json_key(out, key);
-    if (ms != 0) {
-        json_time(out, ms);
-    } else {
-        json_null(out);
-    }
-}
-
 static void hook_render(struct json_out *out, const struct query *query)
 {
     const struct hook *hook = &query->hook;
@@ -69,14 +59,14 @@ static void hook_render(struct json_out *out, const struct query *query)
     }
     json_key(out, "secret_ends");
     json_text(out, hook->secret + (len > SECRET_END_BYTES ? len - SECRET_END_BYTES : 0));
-    time_or_null(out, "rotates_until", query->now_ms < hook->before_until_ms ? hook->before_until_ms : 0);
+    json_time_or_null(out, "rotates_until", query->now_ms < hook->before_until_ms ? hook->before_until_ms : 0);
     json_key(out, "since");
     json_time(out, hook->since_ms);
     json_key(out, "pending");
     json_u64(out, query->notices.pending);
     json_key(out, "failed");
     json_u64(out, query->notices.failed);
-    time_or_null(out, "last_failure_at", hook->failed_ms);
+    json_time_or_null(out, "last_failure_at", hook->failed_ms);
     json_key(out, "last_failure");
     if (hook->failed_ms != 0) {
         json_text(out, hook->error);
@@ -212,16 +202,6 @@ void webhook_test_post(struct request *request)
         request_work(request, request_rooms(request)->writes, test_run, test_done);
 }
 
-static void id_or_null(struct json_out *out, const char *key, uint64_t id)
-{
-    json_key(out, key);
-    if (id != 0) {
-        json_id(out, id);
-    } else {
-        json_null(out);
-    }
-}
-
 static void notice_visit(void *arg, const struct notice *notice)
 {
     struct query *query = arg;
@@ -232,9 +212,9 @@ static void notice_visit(void *arg, const struct notice *notice)
     webhook_id_render(out, query->rooms, notice->id);
     json_key(out, "type");
     json_text(out, notice_kind_word(notice->kind));
-    id_or_null(out, "order", notice->order_no);
-    id_or_null(out, "sale", notice->sale_id);
-    id_or_null(out, "event", notice->event_id);
+    json_id_or_null(out, "order", notice->order_no);
+    json_id_or_null(out, "sale", notice->sale_id);
+    json_id_or_null(out, "event", notice->event_id);
     json_key(out, "at");
     json_time(out, notice->at_ms);
     json_key(out, "state");
@@ -242,7 +222,7 @@ static void notice_visit(void *arg, const struct notice *notice)
     json_key(out, "attempts");
     json_u64(out, notice->attempts);
     bool waits = notice->state == NOTICE_PENDING && notice->next_ms != NOTICE_PARKED;
-    time_or_null(out, "next_at", waits ? notice->next_ms : 0);
+    json_time_or_null(out, "next_at", waits ? notice->next_ms : 0);
     json_key(out, "status");
     if (notice->status != 0) {
         json_u64(out, notice->status);

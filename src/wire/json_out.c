@@ -171,3 +171,33 @@ void json_id(struct json_out *out, uint64_t id)
     char digits[20];
     json_out_quoted(out, (struct slice){ digits, text_from_u64(digits, id) });
 }
+
+void json_text_or_null(struct json_out *out, const char *key, const char *text)
+{
+    json_key(out, key);
+    if (text[0] != '\0') {
+        json_text(out, text);
+    } else {
+        json_null(out);
+    }
+}
+
+void json_time_or_null(struct json_out *out, const char *key, uint64_t ms)
+{
+    json_key(out, key);
+    if (ms != 0) {
+        json_time(out, ms);
+    } else {
+        json_null(out);
+    }
+}
+
+void json_id_or_null(struct json_out *out, const char *key, uint64_t id)
+{
+    json_key(out, key);
+    if (id != 0) {
+        json_id(out, id);
+    } else {
+        json_null(out);
+    }
+}

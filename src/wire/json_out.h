@@ -70,5 +70,9 @@ void json_u64(struct json_out *out, uint64_t value);
 void json_i64(struct json_out *out, int64_t value);
 void json_time(struct json_out *out, uint64_t ms); /* RFC 3339 */
 void json_id(struct json_out *out, uint64_t id);   /* a number as an opaque string */
+/* Whole members whose value may be none, which is null: an empty text, time 0, id 0. */
+void json_text_or_null(struct json_out *out, const char *key, const char *text);
+void json_time_or_null(struct json_out *out, const char *key, uint64_t ms);
+void json_id_or_null(struct json_out *out, const char *key, uint64_t id);
 
 #endif
