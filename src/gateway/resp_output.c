@@ -93,19 +93,24 @@ static bool output_append(struct resp_peer *peer, const char *data, size_t len)
     return true;
 }
 
-/* Whether what was held may be told is not known and never will be (P10): each of its replies becomes this, refusals and
- * all, and so do those that came after them. */
-static void output_disown(struct resp_peer *peer)
+static void unknown_append(struct resp_peer *peer, uint32_t replies)
 {
     static const char unknown[] = "-OUTCOME_UNKNOWN the disk failed: ask again once the server is back\r\n";
-    peer->output_len = peer->due_len;
-    for (uint32_t i = 0; i < peer->held_replies + peer->next_replies; i++) {
+    for (uint32_t i = 0; i < replies; i++) {
         if (!output_append(peer, unknown, sizeof unknown - 1)) break;
     }
+}
+
+/* Whether what was held may be told is not known and never will be (P10): each of its replies becomes this, refusals and
+ * all, and so do those that came after them and the one that the ledger still owes. */
+static void output_disown(struct resp_peer *peer)
+{
+    peer->output_len = peer->due_len;
+    unknown_append(peer, peer->held_replies + peer->next_replies);
     peer->due_len = peer->output_len;
     peer->held_len = peer->held_replies = peer->next_replies = 0;
     peer->next_seq = 0;
-    peer->close_after = true;
+    peer->disowned = peer->close_after = true;
 }
 
 static void on_durable(struct gate_ticket *ticket);
@@ -176,7 +181,10 @@ void output_advance(struct resp_peer *peer)
 /* Replies that rest on seq. Most often nothing waits before them and they are durable, and then they are not copied. */
 void output_take(struct resp_peer *peer, struct resp_out *out, uint64_t seq, uint32_t replies)
 {
-    if (out->len > 0 && !peer->closing) {
+    if (peer->disowned && out->len > 0 && !peer->closing) {
+        unknown_append(peer, replies);
+        output_advance(peer);
+    } else if (out->len > 0 && !peer->closing) {
         uint64_t durable = journal_seq_durable(gate_journal(peer_reactor(peer)->server->rooms.gate));
         if (peer->output_len == 0 && !peer->writing && seq <= durable) {
             peer_write(peer, out->data, out->len);

@@ -71,6 +71,7 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
         if (progress == RESP_MORE) break;
         if (progress == RESP_MALFORMED) {
             malformed_say(&out, command.mistake);
+            replies++;
             peer->close_after = true;
             break;
         }
@@ -80,7 +81,7 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
         call.account = peer->account;
         call.argc = command.argc;
         resp_run(&call);
-        replies++;
+        if (peer->slow == NULL) replies++; /* else it is counted when it is written: on_answered() */
     }
     assert(!out.overflow);
     output_take(peer, &out, call.seq, replies);

@@ -45,6 +45,7 @@ struct resp_peer {
     bool counted;     /* among the connections of its address */
     bool refused;     /* hears why, and is among the refusals rather than the connections */
     bool close_after; /* no more commands are run */
+    bool disowned;    /* the disk failed under its replies: no later one is told either */
     bool ended;       /* the peer will send no more */
     bool paused;      /* reading is stopped */
     bool lingering;   /* all is said; waits for the peer to close, so that it can read the answer */
