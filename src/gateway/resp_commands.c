@@ -192,7 +192,7 @@ static void command_refuse(struct resp_call *call, const char *before, struct sl
 static bool peer_is_known(struct resp_call *call)
 {
     if (call->account != NULL && !atomic_load_explicit(&call->account->gone, memory_order_relaxed)) return true;
-    call->peer->account = NULL;
+    if (call->peer->account != NULL) front_estrange(call->peer);
     return false;
 }
 

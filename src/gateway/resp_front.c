@@ -16,6 +16,15 @@ static void stranger_forget(struct resp_peer *peer)
     peer->counted = false;
 }
 
+void front_estrange(struct resp_peer *peer)
+{
+    struct reactor *reactor = peer_reactor(peer);
+    peer->account = NULL;
+    peer->stranger_ms = uv_now(&reactor->loop);
+    if (peer->counted) return;
+    if (!guard_greet(reactor->server->rooms.guard, &peer->address, mono_ns(), &peer->counted)) peer->close_after = true;
+}
+
 void front_forget(struct resp_peer *peer)
 {
     struct resp_front *front = peer->front;
@@ -69,7 +78,7 @@ static struct resp_peer *peer_new(struct resp_front *front)
     peer->front = front;
     peer->version = 2;
     peer->id = 1 + atomic_fetch_add(&front->reactor->server->resp_peers, 1);
-    peer->since_ms = uv_now(&front->reactor->loop);
+    peer->stranger_ms = uv_now(&front->reactor->loop);
     resp_reader_init(&peer->reader);
     peer->after = front->peers;
     if (peer->after != NULL) peer->after->before = peer;
@@ -101,14 +110,18 @@ static void on_connection(uv_stream_t *listener, int status)
     }
 }
 
+/* Replies that it takes slowly buy a stranger no time. */
+static bool peer_is_late(const struct resp_peer *peer, uint64_t now_ms)
+{
+    if (peer->lingering) return now_ms - peer->since_ms >= RESP_LINGER_MS;
+    if (peer->account == NULL && now_ms - peer->stranger_ms >= RESP_AUTH_MS_MAX) return true;
+    return peer->writing && now_ms - peer->since_ms >= RESP_WRITE_MS_MAX;
+}
+
 static void peer_look(struct resp_peer *peer, uint64_t now_ms)
 {
-    uint64_t ms_max = UINT64_MAX;
     if (peer->account != NULL) stranger_forget(peer);
-    if (peer->account == NULL) ms_max = RESP_AUTH_MS_MAX;
-    if (peer->writing) ms_max = RESP_WRITE_MS_MAX;
-    if (peer->lingering) ms_max = RESP_LINGER_MS;
-    if (!peer->closing && now_ms - peer->since_ms >= ms_max) {
+    if (!peer->closing && peer_is_late(peer, now_ms)) {
         if (!peer->lingering) metrics_add(METRIC_TIMEOUTS, 1);
         peer_close(peer);
     }

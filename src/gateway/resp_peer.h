@@ -39,8 +39,9 @@ struct resp_peer {
     const struct resp_account *account; /* NULL: has not said who it is */
     struct address address;
     uint64_t id;
-    uint64_t since_ms; /* connected, or the write under way begun, or lingering */
-    uint8_t version;   /* 2 or 3 */
+    uint64_t stranger_ms; /* connected, or was nobody's again: since then it has not said who it is */
+    uint64_t since_ms;    /* the write under way begun, or lingering */
+    uint8_t version;      /* 2 or 3 */
     uint8_t auth_failures;
     bool counted;     /* among the connections of its address */
     bool refused;     /* hears why, and is among the refusals rather than the connections */
@@ -143,6 +144,8 @@ void output_advance(struct resp_peer *peer);
 void output_free(struct resp_peer *peer);
 /* resp_front.c: it has gone. */
 void front_forget(struct resp_peer *peer);
+/* It has an account no more, and is to be as one that has just connected; where its address has too many, it must go. */
+void front_estrange(struct resp_peer *peer);
 
 /* The reactor's. listen_fd -1: no front, *out is NULL. */
 enum fault resp_front_open(struct resp_front **out, struct reactor *reactor, int listen_fd) MUST_USE;

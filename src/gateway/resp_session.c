@@ -203,7 +203,12 @@ void resp_reset(struct resp_call *call)
     struct resp_peer *peer = call->peer;
     peer->version = call->out->version = 2;
     peer->name[0] = '\0';
-    peer->account = resp_accounts_unasked(resp_rooms(call)->resp_accounts);
+    const struct resp_account *unasked = resp_accounts_unasked(resp_rooms(call)->resp_accounts);
+    if (unasked != NULL) {
+        peer->account = unasked;
+    } else if (peer->account != NULL) {
+        front_estrange(peer); /* only then: a stranger that says RESET gains no time */
+    }
     resp_simple(call->out, SLICE("RESET"));
 }
 

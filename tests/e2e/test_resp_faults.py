@@ -1,9 +1,22 @@
 """The Redis protocol where the disk fails, the server restarts, or a peer is slow to say who it is."""
 
+import socket
 import time
 
+import pytest
 from harness import Server
 from resp import Closed, Peer, command
+
+SECRET = "correct-horse-battery-staple"
+
+
+@pytest.fixture
+def guarded(own_server, tmp_path):
+    """A server that asks who a peer is."""
+    path = tmp_path / "accounts"
+    path.write_text(f"shop {SECRET}\n")
+    path.chmod(0o600)
+    return own_server("--resp-accounts", path)
 
 
 def replies_of(peer):
@@ -38,3 +51,61 @@ def test_a_disk_that_fails_leaves_one_reply_for_each_command_and_no_win(tmp_path
         assert len(got) in (3, 5), "up to the look-up, or all where it was answered before the disk failed"
         assert all(getattr(reply, "code", reply) == "OUTCOME_UNKNOWN" for reply in got), got
         assert server.wait(30) != 0
+
+
+def test_a_stranger_that_reads_slowly_gains_no_time(guarded):
+    """Each reply that it let wait began its ten seconds anew."""
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stranger.connect((guarded.host, guarded.resp_port))
+        stranger.settimeout(0.2)
+        end = time.monotonic() + 25
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            while time.monotonic() < end:
+                try:
+                    for _ in range(200):
+                        stranger.send(b"PING\r\n" * 2000)
+                except TimeoutError:
+                    pass
+                try:
+                    for _ in range(50):
+                        stranger.recv(65536)
+                except TimeoutError:
+                    pass
+
+
+def test_a_stranger_that_says_reset_gains_no_time(guarded):
+    with Peer(guarded) as stranger:
+        end = time.monotonic() + 25
+        with pytest.raises((Closed, BrokenPipeError)):
+            while time.monotonic() < end:
+                assert stranger.ask("RESET") == "RESET"
+                time.sleep(0.5)
+
+
+def test_after_reset_there_is_time_to_say_who_one_is_again(guarded):
+    """A connection older than ten seconds was cut off at once."""
+    with Peer(guarded) as peer:
+        assert peer.ask("AUTH", "shop", SECRET) == "OK"
+        time.sleep(11)
+        assert peer.ask("RESET") == "RESET"
+        time.sleep(2)
+        assert peer.ask("PING").code == "NOAUTH"
+        assert peer.ask("AUTH", "shop", SECRET) == "OK" and peer.ask("PING") == "PONG"
+
+
+def test_after_reset_a_peer_counts_among_the_strangers_of_its_address(own_server, tmp_path):
+    path = tmp_path / "accounts"
+    path.write_text(f"shop {SECRET}\n")
+    path.chmod(0o600)
+    server = own_server("--resp-accounts", path, "--limits", "connections_per_ip=2")
+    peers = []
+    for _ in range(3):
+        peers.append(Peer(server))
+        assert peers[-1].ask("AUTH", "shop", SECRET) == "OK"
+        time.sleep(1.2)  # who is known is counted no more from the next look on
+    assert [peer.ask("RESET") for peer in peers] == ["RESET"] * 3
+    assert peers[0].ask("PING").code == "NOAUTH" and peers[1].ask("PING").code == "NOAUTH"
+    assert peers[2].rest() == b"", "the third is more than the address may have"
+    for peer in peers:
+        peer.close()
