@@ -122,13 +122,12 @@ bool gate_expire(struct gate *gate, uint32_t slice_us);
 
 /* From memory, at once, with no ticket: false where memory does not have it and the ledger is to be asked. */
 bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
-/* The sale of a seller by its name, also one that is over and gone from memory; 0: there never was one. */
+/* The sale of a seller by its name, also one that is over and gone from memory; 0: there never was one. What was found
+ * counts until the version moves. */
 uint64_t gate_sale_by_name(struct gate *gate, struct slice seller, struct slice name);
+uint64_t gate_names_version(const struct gate *gate); /* no lock */
 /* Calls look with a copy of every sale in memory, in no order; one made meanwhile may be missed, one may come twice. */
 void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
-/* The sale that the seller's name means, also one that is over; 0: none. What was found counts until the version moves. */
-uint64_t gate_sale_named(struct gate *gate, struct slice seller, struct slice name);
-uint64_t gate_names_version(const struct gate *gate); /* no lock */
 /* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id);
 /* What stands on the board outside the sale; false where memory does not have it. No lock: on the way of every grab. */

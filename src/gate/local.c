@@ -236,14 +236,6 @@ void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, vo
     }
 }
 
-uint64_t gate_sale_named(struct gate *gate, struct slice seller, struct slice name)
-{
-    pthread_mutex_lock(&gate->lock);
-    uint64_t sale_id = engine_sale_by_name(gate->engine, seller, name);
-    pthread_mutex_unlock(&gate->lock);
-    return sale_id;
-}
-
 uint64_t gate_names_version(const struct gate *gate)
 {
     return engine_names_version(gate->engine);

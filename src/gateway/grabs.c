@@ -135,7 +135,7 @@ static void grab_done(struct gate_ticket *ticket)
 }
 
 /* 1 to 64 bytes of printable UTF-8. */
-static bool key_is_good(struct slice key)
+bool grab_key_is_good(struct slice key)
 {
     return key.len >= 1 && key.len <= IDEMPOTENCY_KEY_BYTES_MAX && utf8_valid(key) && !text_has_control(key);
 }
@@ -372,7 +372,7 @@ void grab_begin(struct request *request, const struct grab_ask *ask)
 bool grab_key(struct request *request, struct slice *key)
 {
     *key = request->http.idempotency_key;
-    if (!request->http.has_idempotency_key || key_is_good(*key)) return true;
+    if (!request->http.has_idempotency_key || grab_key_is_good(*key)) return true;
     reply_problem(request, PROBLEM_BAD_INPUT, "Idempotency-Key must be 1 to 64 bytes of printable UTF-8");
     return false;
 }

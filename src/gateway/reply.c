@@ -162,10 +162,15 @@ static const enum problem verdict_problems[VERDICT_COUNT] = {
     [VERDICT_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
 };
 
-void reply_verdict_detail(struct request *request, enum verdict verdict, const char *detail)
+enum problem verdict_problem(enum verdict verdict)
 {
     assert(verdict_problems[verdict] != PROBLEM_NONE);
-    reply_problem(request, verdict_problems[verdict], detail);
+    return verdict_problems[verdict];
+}
+
+void reply_verdict_detail(struct request *request, enum verdict verdict, const char *detail)
+{
+    reply_problem(request, verdict_problem(verdict), detail);
 }
 
 void reply_verdict(struct request *request, enum verdict verdict)

@@ -107,6 +107,7 @@ void reply_problem(struct request *request, enum problem problem, const char *de
 void reply_problem_begin(struct request *request, struct json_out *out, enum problem problem, const char *detail);
 void reply_problem_send(struct request *request, enum problem problem, struct json_out *out);
 /* The problem of a verdict that is not a success. */
+enum problem verdict_problem(enum verdict verdict);
 void reply_verdict(struct request *request, enum verdict verdict);
 void reply_verdict_detail(struct request *request, enum verdict verdict, const char *detail); /* NULL as above */
 /* Anything else. extra: whole header lines. */

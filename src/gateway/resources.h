@@ -64,6 +64,7 @@ struct grab_ask {
     struct slice token; /* a purchase token; data NULL: none was brought */
 };
 void grab_begin(struct request *request, const struct grab_ask *ask);
+bool grab_key_is_good(struct slice key);
 /* The Idempotency-Key it came with, empty where there is none. False: it is no good, and has replied. */
 bool grab_key(struct request *request, struct slice *key);
 /* line.c */

@@ -119,7 +119,7 @@ uint64_t resp_sale(struct resp_call *call, struct slice sale)
     if (place->account == call->account && place->version == version &&
         slice_equal((struct slice){ place->name, place->len }, sale))
         return place->sale_id;
-    id = gate_sale_named(gate, resp_account_name(call), sale);
+    id = gate_sale_by_name(gate, resp_account_name(call), sale);
     if (id == 0) return 0;
     *place = (struct resp_name){ .account = call->account, .version = version, .sale_id = id, .len = (uint32_t)sale.len };
     memcpy(place->name, sale.data, sale.len);

@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "engine/buyer.h"
 #include "gateway/counts.h"
+#include "gateway/request.h"
+#include "gateway/resources.h"
 #include "gateway/resp_commands.h"
 
 #include <assert.h>
@@ -51,9 +53,9 @@ static bool grab_units(struct resp_call *call, struct slice text, uint32_t *unit
 }
 
 /* False: has replied. */
-static bool grab_key(struct resp_call *call, struct slice key, struct slice *out)
+static bool grab_take_key(struct resp_call *call, struct slice key, struct slice *out)
 {
-    if (key.len >= 1 && key.len <= IDEMPOTENCY_KEY_BYTES_MAX && utf8_valid(key) && !text_has_control(key)) {
+    if (grab_key_is_good(key)) {
         *out = key;
         return true;
     }
@@ -61,18 +63,11 @@ static bool grab_key(struct resp_call *call, struct slice key, struct slice *out
     return false;
 }
 
-/* What the crowd's answers are counted by: a problem where the HTTP API has one. */
+/* As over HTTP. */
 static unsigned counted_kind(enum verdict verdict)
 {
-    static const enum problem problems[VERDICT_COUNT] = {
-        [VERDICT_CLOSED] = PROBLEM_CLOSED,           [VERDICT_NOT_OPEN] = PROBLEM_NOT_OPEN,
-        [VERDICT_PAUSED] = PROBLEM_PAUSED,           [VERDICT_OVER_LIMIT] = PROBLEM_OVER_LIMIT,
-        [VERDICT_ALREADY_WON] = PROBLEM_ALREADY_WON, [VERDICT_TOO_MANY_RETURNS] = PROBLEM_TOO_MANY_RETURNS,
-        [VERDICT_SOLD_OUT] = PROBLEM_SOLD_OUT,       [VERDICT_KEY_REUSED] = PROBLEM_KEY_REUSED,
-        [VERDICT_BAD_INPUT] = PROBLEM_BAD_INPUT,     [VERDICT_BUSY] = PROBLEM_BUSY,
-    };
     if (verdict == VERDICT_REPEATED) return COUNTED_REPEATED;
-    return verdict == VERDICT_WON ? (unsigned)COUNTED_WON : problems[verdict];
+    return verdict == VERDICT_WON ? (unsigned)COUNTED_WON : (unsigned)verdict_problem(verdict);
 }
 
 static void grab_count(struct resp_call *call, uint64_t sale_id, enum verdict verdict)
@@ -162,7 +157,7 @@ void resp_grab(struct resp_call *call)
         return;
     }
     if (plain == 4 && !grab_units(call, argv[3], &g.grab.units)) return;
-    if (keyed && !grab_key(call, argv[call->argc - 1], &g.grab.key)) return;
+    if (keyed && !grab_take_key(call, argv[call->argc - 1], &g.grab.key)) return;
     if (!grab_buyer(call, argv[2], &g)) return;
     g.grab.sale_id = resp_sale(call, argv[1]);
 

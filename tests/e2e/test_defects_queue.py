@@ -6,6 +6,7 @@ import os
 
 import pytest
 from harness import Shop, crowd, eventually, mint_name, problem, request_bytes, time_text
+from resp import Error, Peer
 
 QUANTITIES = ["-100", "-1", "0", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551616", "99999999999999999999", "1.5", "1e2", '"1"', '"ten"', "null", "true", "[1]",
               "{}", "+5", "0x5", "05", ""]
@@ -154,3 +155,27 @@ def test_flush_and_profiling_pages_stood_open_on_the_public_port(shop, path):
     for method in ("GET", "POST", "DELETE"):
         assert shop.client.request(method, path).status in (404, 405), path
     assert shop.counts(sale) == (1, 1, 0, 0)
+
+
+def test_a_pipeline_over_several_sales_failed_with_crossslot(own_server):
+    """Their keys were in different slots of the cache, and a script may touch only one."""
+    with Peer(own_server()) as peer:
+        names = [mint_name(word) for word in ("air", "{rail}", "{air}:1", "stock:7", "order-7", "\u7968", "a b") for _ in range(5)]
+        got = peer.pipeline([("SALE.CREATE", name, 2) for name in names])
+        assert not [reply for reply in got if isinstance(reply, Error)], got
+        got = peer.pipeline([words for name in names for words in (("SALE.GRAB", name, "ann"), ("SECKILL", "bob", name, 1), ("SALE.LEFT", name))])
+        assert [reply[0] if isinstance(reply, list) else reply for reply in got] == ["WON", 1, 0] * len(names)
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_after_the_cache_restarted_every_grab_failed(own_server, kill):
+    """The script that sold was gone with the cache (NOSCRIPT), and the stock with it."""
+    server = own_server()
+    with Peer(server) as peer:
+        peer.ask("SALE.CREATE", "tickets", 5)
+        assert peer.ask("SECKILL", "ann", "tickets", 1) == 1
+        assert peer.ask("SALE.GRAB", "tickets", "bob")[0] == "WON"
+    server.restart(kill=kill)
+    with Peer(server) as peer:
+        got = peer.pipeline([("SECKILL", "cat", "tickets", 1), ("SALE.GRAB", "tickets", "dan"), ("SECKILL", "ann", "tickets", 1), ("SALE.LEFT", "tickets")])
+        assert got[0] == 1 and got[1][0] == "WON" and got[2:] == [0, 1], got

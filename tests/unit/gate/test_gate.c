@@ -110,15 +110,15 @@ static void a_name_means_its_sale_until_it_is_changed(void **state)
     struct stand *stand = *state;
     stand_open(stand, true);
     uint64_t sale = create(stand, 2), version = gate_names_version(stand->gate);
-    assert_int_equal(gate_sale_named(stand->gate, SLICE("sam"), SLICE("phone")), sale);
-    assert_int_equal(gate_sale_named(stand->gate, SLICE("bob"), SLICE("phone")), 0);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("sam"), SLICE("phone")), sale);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("bob"), SLICE("phone")), 0);
     struct told told = stand_told(stand);
     struct sale_change change = { .mask = TERM_NAME, .terms.name = "camera" };
     gate_change(stand->lane, &(struct asker){ .name = SLICE("sam") }, sale, &change, &told.ticket);
     stand_await(stand, &told);
     assert_int_not_equal(gate_names_version(stand->gate), version);
-    assert_int_equal(gate_sale_named(stand->gate, SLICE("sam"), SLICE("phone")), 0);
-    assert_int_equal(gate_sale_named(stand->gate, SLICE("sam"), SLICE("camera")), sale);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("sam"), SLICE("phone")), 0);
+    assert_int_equal(gate_sale_by_name(stand->gate, SLICE("sam"), SLICE("camera")), sale);
     stand_close(stand);
 }
 
