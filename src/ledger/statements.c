@@ -73,7 +73,7 @@ _Static_assert(EVENT_PART_MAX == 500, "PARTS has the size of a part");
     " WHEN 7 THEN n.order_no = 0 AND n.at_ms <= (SELECT at_ms FROM point)"                                                  \
     " WHEN 8 THEN n.order_no = 0 AND s.closed"                                                                              \
     " WHEN 9 THEN n.order_no = 0 AND s.closes_ms > 0 AND n.at_ms = s.closes_ms"                                             \
-    " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < max((e.places + 499) / 500, 1)"                             \
+    " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < max((e.subscribers + 499) / 500, 1)"                        \
     " ELSE n.kind = 11 END"
 _Static_assert(NOTICE_ORDER_WON == 1 && NOTICE_ORDER_REFUND_DUE == 6 && NOTICE_SALE_SOLD_OUT == 7 &&
                    NOTICE_SALE_TIMED_OUT == 9 && NOTICE_EVENT_OPENED == 10 && NOTICE_TEST == 11,
@@ -171,9 +171,9 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " WHERE kind NOT IN (6, 7, 11) GROUP BY kind, sale, order_no, event, part HAVING count(*) > 1",
     [STATEMENT_EVENTS_WRONG] =
         "SELECT 'event ' || id || ': ' || CASE WHEN subscribers <> found THEN 'it has ' || found ||"
-        " ' subscribers and counts ' || subscribers WHEN places < place_next"
-        " THEN 'a subscriber has a place that was not given' END AS wrong FROM"
-        " (SELECT id, subscribers, places, (SELECT count(*) FROM subscriptions WHERE event = events.id) AS found,"
+        " ' subscribers and counts ' || subscribers WHEN found <> place_next"
+        " THEN 'the places of its subscribers have a gap' END AS wrong FROM"
+        " (SELECT id, subscribers, (SELECT count(*) FROM subscriptions WHERE event = events.id) AS found,"
         " (SELECT coalesce(max(place) + 1, 0) FROM subscriptions WHERE event = events.id) AS place_next FROM events)"
         " WHERE wrong IS NOT NULL ORDER BY id",
     [STATEMENT_SUBSCRIPTIONS_WRONG] =

@@ -289,7 +289,7 @@ CONTRADICTIONS = {
     "a subscriber more": ("INSERT INTO subscriptions SELECT event, 'mallory', 7 FROM subscriptions WHERE buyer = 'ann'", "it has 3 subscribers and counts 2"),
     "a subscriber gone": ("DELETE FROM subscriptions WHERE buyer = 'ann'", "it has 1 subscribers and counts 2"),
     "a count of subscribers": ("UPDATE events SET subscribers = 99", "it has 2 subscribers and counts 99"),
-    "a count of places": ("UPDATE events SET places = 1", "has a place that was not given"),
+    "a place of a subscriber": ("UPDATE subscriptions SET place = place + 7", "the places of its subscribers have a gap"),
     "events gone": ("DELETE FROM events", "subscribers and is not there"),
     "the event of a sale gone": ("DELETE FROM events WHERE id IN (SELECT event_id FROM sales)", "its event 2 is not there"),
     "when a sale sold out": ("UPDATE sales SET sold_out_ms = sold_out_ms + 1 WHERE sold_out_ms > 0", "sold_out_ms is"),
