@@ -168,6 +168,7 @@ struct ledger_user {
     enum role role;
     char password_hash[160]; /* argon2 encoded */
 };
+/* taken: there is such a user, or there are sales of that name: whoever got it would be their seller. */
 enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user, uint64_t now_ms, bool *taken) MUST_USE;
 enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledger_user *out, bool *found) MUST_USE;
 enum fault ledger_revoke(struct ledger *ledger, uint64_t token_id, uint64_t expires_ms) MUST_USE;

@@ -243,7 +243,10 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " (SELECT o.no FROM sales AS s CROSS JOIN orders AS o ON o.no IN (" SELLER_NEWEST_ENDED ") WHERE s.seller = ?1)"
         " ORDER BY no DESC LIMIT ?4",
 
-    [STATEMENT_USER_INSERT] = "INSERT INTO users (username, role, password_hash, created_ms) VALUES (?1, ?2, ?3, ?4)",
+    /* A name that owns sales and has no user is that of a backend's account, or of a provider's user: nobody may take it. */
+    [STATEMENT_USER_INSERT] =
+        "INSERT INTO users (username, role, password_hash, created_ms) SELECT ?1, ?2, ?3, ?4"
+        " WHERE NOT EXISTS (SELECT 1 FROM sales INDEXED BY sales_by_seller WHERE seller = ?1)",
     [STATEMENT_USER] = "SELECT username, role, password_hash FROM users WHERE username = ?1",
     [STATEMENT_REVOKED_INSERT] = "INSERT INTO revoked (token_id, expires_ms) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
     [STATEMENT_REVOKED_EACH] = "SELECT token_id, expires_ms FROM revoked WHERE expires_ms > ?1",

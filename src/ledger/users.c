@@ -30,6 +30,7 @@ enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user
         sqlite3_reset(s);
         return FAULT_NONE;
     }
+    *taken = rc == SQLITE_DONE && sqlite3_changes(ledger->db) == 0;
     return statement_close(ledger, STATEMENT_USER_INSERT, rc);
 }
 

@@ -301,8 +301,7 @@ static void register_work(struct crew_job *job, void *tools)
 {
     struct people_request *request = (struct people_request *)job;
     struct desk *desk = tools;
-    struct resp_accounts *accounts = request->people->accounts;
-    if (accounts != NULL && resp_accounts_have(accounts, slice_of(request->username))) {
+    if (resp_accounts_have(request->people->accounts, slice_of(request->username))) {
         request->result = PEOPLE_TAKEN; /* they would be the seller of its sales */
         return;
     }

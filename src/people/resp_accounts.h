@@ -42,7 +42,8 @@ const struct resp_account *resp_accounts_unasked(const struct resp_accounts *acc
 /* NULL: no such account, or not its password; both take as long. Where there are no passwords, any is right for "default",
  * as clients that are configured with one expect. */
 const struct resp_account *resp_accounts_check(struct resp_accounts *accounts, struct slice name, struct slice password);
-/* Whether sales and buyers of an account carry this name: nobody may register it. */
+/* Whether sales and buyers of an account carry this name: nobody may register it. "default" is always one, accounts may be
+ * NULL. An account that was taken out before this start is not known here: its sales are, to the ledger. */
 bool resp_accounts_have(struct resp_accounts *accounts, struct slice name);
 
 #endif

@@ -8,6 +8,7 @@ import re
 import pytest
 import yaml
 from harness import DOOR_PATHS, ROOT, Shop, mint_name, problem, run, time_text
+from resp import Peer
 
 ACTORS = ["nobody", "customer", "other customer", "seller", "other seller", "admin"]
 WORDS = {"anyone", "customer", "seller", "admin", "admitted", "signed"}
@@ -226,3 +227,23 @@ def test_openapi_resolves_and_knows_every_field(server):
     assert any(set(schema.get("properties", {})) == set(sale) for schema in schemas.values()), "no schema has the fields of a sale"
     assert any(set(schema.get("properties", {})) == set(order) for schema in schemas.values()), "no schema has the fields of an order"
     stage.shop.close()
+
+
+def test_nobody_becomes_the_seller_of_the_sales_of_an_account_that_is_gone(own_server, tmp_path):
+    path = tmp_path / "accounts"
+    path.write_text("shop a-long-password-of-shop\nother a-long-password-of-other\n")
+    path.chmod(0o600)
+    server = own_server("--resp-accounts", path)
+
+    def register(name):
+        with server.connect() as client:
+            return client.post("/v1/users", {"username": name, "password": "correct horse", "role": "seller"})
+
+    with Peer(server) as shop:
+        assert shop.ask("AUTH", "shop", "a-long-password-of-shop") == "OK"
+        shop.ask("SALE.CREATE", mint_name("a"), 5)
+    path.write_text("third a-long-password-of-third\n")
+    server.restart()
+    problem(register("shop"), 409, "USERNAME_TAKEN")
+    problem(register("default"), 409, "USERNAME_TAKEN")
+    assert register("other").status == 201, "it never sold anything"
