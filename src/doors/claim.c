@@ -61,7 +61,7 @@ static void refusal_reply(struct request *request, enum problem problem, const c
     const struct http_head head = {
         .status = problem_status(problem),
         .content_type = SLICE("application/json"),
-        .extra = problem == PROBLEM_METHOD_NOT_ALLOWED ? SLICE(NO_STORE "Allow: GET, POST\r\n") : SLICE(NO_STORE),
+        .extra = SLICE(NO_STORE),
     };
     reply_raw(request, &head, (struct slice){ out.data, out.len });
 }
@@ -126,6 +126,7 @@ static enum problem claim_problem(struct request *request, const char **detail)
     struct board_notice notice;
     *detail = NULL;
     if (request->http.method == HTTP_HEAD_) {
+        memcpy(request->allow, "GET, POST", sizeof "GET, POST");
         *detail = "A claim is made with GET or POST; HEAD asks and takes nothing.";
         return PROBLEM_METHOD_NOT_ALLOWED;
     }
@@ -169,4 +170,4 @@ static const struct route routes[] = {
     { HTTP_POST_, "/luck", WHO_ADMITTED, RATE_GRAB, claim_default, &face },
 };
 
-const struct route_table claim_door = { routes, sizeof routes / sizeof *routes };
+const struct route_table claim_door = { routes, sizeof routes / sizeof *routes, "/luck", &face };

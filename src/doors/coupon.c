@@ -182,6 +182,7 @@ static void logged_out_reply(struct request *request)
 static const struct face register_face = { .token_bare = true, .problem = register_problem, .registered = registered_reply };
 static const struct face login_face = { .token_bare = true, .problem = login_problem, .logged_in = logged_in_reply };
 static const struct face logout_face = { .token_bare = true, .problem = coupon_problem, .logged_out = logged_out_reply };
+static const struct face plain_face = { .token_bare = true, .problem = coupon_problem };
 
 static const struct route routes[] = {
     { HTTP_PATCH_, "/api/users/{seller}/coupons/{coupon}", WHO_CUSTOMER, RATE_GRAB, coupon_grab, &coupon_grab_face },
@@ -192,4 +193,4 @@ static const struct route routes[] = {
     { HTTP_POST_, "/api/auth/logout", WHO_USER, RATE_WRITE, logout_begin, &logout_face },
 };
 
-const struct route_table coupon_door = { routes, sizeof routes / sizeof *routes };
+const struct route_table coupon_door = { routes, sizeof routes / sizeof *routes, "/api", &plain_face };

@@ -233,7 +233,7 @@ static size_t connection_serve(struct connection *c, char *data, size_t len)
             request_begin(c, &http);
             continue;
         }
-        if (progress == HTTP_BAD) connection_refuse(c, request_unreadable(c, c->parser.problem));
+        if (progress == HTTP_BAD) request_unreadable(c, data + at);
         if (progress == HTTP_NEEDS_CONTINUE) {
             static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
             connection_make_room(c, sizeof go_on);

@@ -12,7 +12,7 @@
 static void grab_won(struct request *request, const struct order *order, unsigned kind)
 {
     request_count(request, kind);
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     if (face != NULL) {
         face->won(request, order);
         return;
@@ -29,7 +29,7 @@ static void grab_won(struct request *request, const struct order *order, unsigne
 
 void grab_already(struct request *request, const struct order *order)
 {
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     if (face != NULL) {
         request_count(request, PROBLEM_ALREADY_WON);
         face->already(request, order);

@@ -25,6 +25,13 @@ static void lines_add_number(struct header_lines *lines, uint64_t number)
     lines_add(lines, (struct slice){ digits, text_from_u64(digits, number) });
 }
 
+static void lines_add_allow(struct header_lines *lines, const char *allow)
+{
+    lines_add(lines, SLICE("Allow: "));
+    lines_add(lines, slice_of(allow));
+    lines_add(lines, SLICE("\r\n"));
+}
+
 static void lines_add_retry(struct header_lines *lines, int status, uint32_t retry_s)
 {
     if (status == 401) lines_add(lines, SLICE("WWW-Authenticate: Bearer\r\n"));
@@ -71,6 +78,7 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     struct header_lines lines;
     lines.len = 0;
     lines_add(&lines, head->extra);
+    if (head->status == 405) lines_add_allow(&lines, request->allow);
     lines_add_retry(&lines, head->status, request->retry_s);
     lines_add_rate(&lines, &request->visit.allowance);
     if (request->http.http10 && whole.keep_alive) lines_add(&lines, SLICE("Connection: keep-alive\r\n"));
@@ -122,7 +130,7 @@ void reply_problem_send(struct request *request, enum problem problem, struct js
 
 void reply_problem(struct request *request, enum problem problem, const char *detail)
 {
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     if (face != NULL) {
         request_count(request, problem);
         face->problem(request, problem, detail);

@@ -25,6 +25,7 @@ static struct request *request_acquire(struct connection *connection)
     request->counted = false;
     request->won = false;
     request->draft = NULL;
+    request->allow[0] = '\0';
     request->visit.inside = false;
     request->visit.allowance.limited = false;
     request->retry_s = 0;
@@ -86,10 +87,12 @@ bool request_guarded(struct request *request)
     return request_passes(request, guard_enter(request_rooms(request)->guard, &request->visit, &request->retry_s));
 }
 
-enum problem request_unreadable(struct connection *connection, enum problem problem)
+/* Nobody pays for bytes that a proxy passed on, for nobody can tell whose they are. */
+static enum problem unreadable_problem(struct connection *connection)
 {
     struct reactor *reactor = connection->reactor;
     struct guard *guard = reactor->server->rooms.guard;
+    enum problem problem = connection->parser.problem;
     if (networks_have(&guard->proxies, &connection->peer)) return problem;
     struct guard_visit visit = { .class = RATE_QUERY,
                                  .blocks = reactor->blocks,
@@ -102,11 +105,29 @@ enum problem request_unreadable(struct connection *connection, enum problem prob
     return first != PROBLEM_NONE ? first : problem;
 }
 
+void request_unreadable(struct connection *connection, const char *data)
+{
+    enum problem problem = unreadable_problem(connection);
+    struct http_span span = connection->parser.path; /* empty where it has not come so far */
+    struct slice path = { data + span.at, span.len };
+    const struct face *face = route_face(&connection->reactor->server->options.doors, path);
+    struct request *request = face != NULL ? request_acquire(connection) : NULL;
+    if (request == NULL) {
+        connection_refuse(connection, problem);
+        return;
+    }
+    request->http = (struct http_request){ .method = connection->parser.method, .path = path, .keep_alive = false };
+    request->route = NULL;
+    request->face = face;
+    connection->request = request;
+    reply_problem(request, problem, NULL);
+}
+
 /* "Bearer TOKEN", the word in any case; at some doors TOKEN alone. */
 bool request_token(const struct request *request, struct slice *token)
 {
     struct slice authorization = request->http.authorization;
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     bool named = authorization.len >= 8 && strncasecmp(authorization.data, "Bearer ", 7) == 0;
     bool bare = !named && authorization.len > 0 && face != NULL && face->token_bare;
     size_t before = named ? 7 : 0;
@@ -147,23 +168,6 @@ static unsigned role_bit(enum role role)
     return 0;
 }
 
-static void no_route_reply(struct request *request, const char *allow)
-{
-    if (allow[0] == '\0') {
-        reply_problem(request, PROBLEM_NO_SUCH_ROUTE, NULL);
-        return;
-    }
-    char extra[96];
-    int len = snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-    struct json_out out;
-    reply_problem_begin(request, &out, PROBLEM_METHOD_NOT_ALLOWED, NULL);
-    json_object_end(&out);
-    reply_raw(request,
-              &(struct http_head){
-                  .status = 405, .content_type = SLICE("application/problem+json"), .extra = { extra, (size_t)len } },
-              (struct slice){ out.data, out.len });
-}
-
 /* Whether the route is for this role. False: has replied. */
 static bool request_entitled(struct request *request)
 {
@@ -181,10 +185,11 @@ static bool request_entitled(struct request *request)
 /* The address pays before anything is done for it: a flood of what will be refused is refused cheaply. */
 static void request_dispatch(struct request *request)
 {
-    char allow[64];
-    const struct route *route = route_find(&request->reactor->server->options.doors, request->http.method,
-                                           request->http.path, request->ids, allow);
+    const struct route_tables *doors = &request->reactor->server->options.doors;
+    const struct http_request *http = &request->http;
+    const struct route *route = route_find(doors, http->method, http->path, request->ids, request->allow);
     request->route = route;
+    request->face = route != NULL ? route->face : route_face(doors, http->path);
     if (route != NULL && route->who & WHO_BLOCKED) {
         route->handler(request);
         return;
@@ -194,7 +199,7 @@ static void request_dispatch(struct request *request)
     bool tells = request->refused != PROBLEM_NONE && route != NULL && route->who & WHO_ADMITTED;
     if (!tells && !request_passes(request, request->refused)) return;
     if (route == NULL) {
-        no_route_reply(request, allow);
+        reply_problem(request, request->allow[0] != '\0' ? PROBLEM_METHOD_NOT_ALLOWED : PROBLEM_NO_SUCH_ROUTE, NULL);
         return;
     }
     if (!text_to_u64(request->ids[0], &request->id)) request->id = 0;

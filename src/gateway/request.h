@@ -22,6 +22,8 @@ struct request {
     struct reactor *reactor;
     struct http_request http;
     const struct route *route;
+    const struct face *face;         /* NULL: it is answered natively */
+    char allow[64];                  /* of a 405: the methods that the path has */
     struct slice ids[ROUTE_IDS_MAX]; /* what stands for {sale} or {order} in the path, and then for {place} */
     uint64_t id;                     /* the first as a number; 0 where it is none, which nothing has */
     struct identity who;
@@ -64,19 +66,14 @@ void request_begin(struct connection *connection, const struct http_request *htt
 void request_end(struct request *request);
 /* The peer of a request in line is gone: takes it out, ends it. */
 void request_leave(struct request *request);
-/* What to answer to bytes that are no request: what is wrong with them, unless the guard turns the peer away. They count as
- * a read from its address; those that a proxy passed on do not, for nobody can tell whose they are. */
-enum problem request_unreadable(struct connection *connection, enum problem problem);
+/* Answers bytes at data that are no request, the last thing on this connection: what is wrong with them, unless the guard
+ * turns the peer away; in the words of the door whose path they begin with. They count as a read from its address. */
+void request_unreadable(struct connection *connection, const char *data);
 /* The checks of the guard that need to know who asks, once. False: has replied. */
 bool request_guarded(struct request *request);
 static inline struct rooms *request_rooms(struct request *request)
 {
     return &request->reactor->server->rooms;
-}
-/* NULL: it is answered natively. */
-static inline const struct face *request_face(const struct request *request)
-{
-    return request->route != NULL ? request->route->face : NULL;
 }
 /* Where it is a grab that counts, its answer does: kind as in counts.h. */
 static inline void request_count(struct request *request, unsigned kind)

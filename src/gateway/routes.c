@@ -106,12 +106,13 @@ static const struct route *table_find(const struct route_table *table, enum http
         if (!route_matches(route, path, ids)) continue;
         if (route->method == method) return route;
         allow_add(allow, method_words[route->method]);
-        if (route->method == HTTP_GET_) allow_add(allow, "HEAD");
+        /* A GET that grabs is not asked without its answer. */
+        if (route->method == HTTP_GET_ && !(route->who & WHO_ADMITTED)) allow_add(allow, "HEAD");
     }
     return NULL;
 }
 
-static const struct route_table native = { routes, sizeof routes / sizeof *routes };
+static const struct route_table native = { routes, sizeof routes / sizeof *routes, NULL, NULL };
 
 const struct route *route_find(const struct route_tables *doors, enum http_method method, struct slice path,
                                struct slice ids[ROUTE_IDS_MAX], char allow[64])
@@ -122,6 +123,16 @@ const struct route *route_find(const struct route_tables *doors, enum http_metho
     for (size_t i = 0; route == NULL && i < doors->count; i++)
         route = table_find(&doors->tables[i], method, path, ids, allow);
     return route;
+}
+
+const struct face *route_face(const struct route_tables *doors, struct slice path)
+{
+    for (size_t i = 0; i < doors->count; i++) {
+        size_t len = strlen(doors->tables[i].prefix);
+        bool begins = path.len >= len && memcmp(path.data, doors->tables[i].prefix, len) == 0;
+        if (begins && (path.len == len || path.data[len] == '/')) return doors->tables[i].face;
+    }
+    return NULL;
 }
 
 static void table_print(const struct route_table *table, FILE *out)

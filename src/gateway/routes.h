@@ -40,6 +40,8 @@ struct route {
 struct route_table {
     const struct route *routes;
     size_t count;
+    const char *prefix;      /* of a door: the segment that all its paths begin with, as /api */
+    const struct face *face; /* and how it answers below that where there is no route */
 };
 #define ROUTE_TABLES_MAX 8
 struct route_tables {
@@ -51,6 +53,8 @@ struct route_tables {
  * is empty from there on. */
 const struct route *route_find(const struct route_tables *doors, enum http_method method, struct slice path,
                                struct slice ids[ROUTE_IDS_MAX], char allow[64]);
+/* How the door whose prefix the path has answers; NULL: it is no door's. */
+const struct face *route_face(const struct route_tables *doors, struct slice path);
 bool route_path_matches(const char *pattern, struct slice path, struct slice ids[ROUTE_IDS_MAX]);
 const char *method_word(enum http_method method); /* GET, …; "" for one that we do not know */
 /* One line a route: METHOD PATH ROLES. */

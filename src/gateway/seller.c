@@ -142,7 +142,7 @@ static void changed(struct gate_ticket *ticket, int status)
         reply_verdict(request, ticket->verdict);
         return;
     }
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     if (face != NULL) {
         face->created(request, &ticket->sale);
         return;

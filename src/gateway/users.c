@@ -66,7 +66,7 @@ static void register_done(struct people_request *people)
     struct request *request = REQUEST_OF(people, people);
     wait_excuse(request, people);
     if (people_refused(request, people->result)) return;
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     if (face != NULL) {
         face->registered(request, people);
         return;
@@ -127,7 +127,7 @@ static void login_done(struct people_request *people)
     wait_excuse(request, people);
     login_count(request, people);
     if (people_refused(request, people->result)) return;
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     if (face != NULL) {
         face->logged_in(request, people);
         return;
@@ -172,7 +172,7 @@ static void logout_done(struct people_request *people)
 {
     struct request *request = REQUEST_OF(people, people);
     if (people_refused(request, people->result)) return;
-    const struct face *face = request_face(request);
+    const struct face *face = request->face;
     if (face != NULL) {
         face->logged_out(request);
         return;

@@ -215,3 +215,17 @@ def test_a_door_that_is_shut_is_not_there(own_server):
     assert answer.status == 404 and answer.code == "NO_SUCH_ROUTE"
     assert cart.shop.counts(goods["id"])[1] == 1
     cart.shop.close()
+
+
+def test_what_is_no_route_and_a_body_too_large_are_answered_in_the_envelope(server):
+    with server.connect() as client:
+        for path in ("/shop", "/shop/", "/shop/cart", "/shop/cart/add/more"):
+            envelope(client.request("PUT", path, {}), 404, 404)
+        wrong = client.post(PATH, {})
+        envelope(wrong, 405, 405)
+        assert wrong.headers["allow"] == "PUT"
+        large = client.request("PUT", PATH, b"x" * 65537)
+        envelope(large, 413, 413)
+        assert large.headers["connection"] == "close"
+    with server.connect() as client:
+        assert client.get("/shopping").code == "NO_SUCH_ROUTE", "a path that only begins alike is no door's"

@@ -249,3 +249,14 @@ def test_losing_costs_no_disk(shop):
         list(pool.map(lambda _: crowd(shop.server, [request_bytes("GET", f"/luck/{sale}")] * 200, 4), range(4)))
     assert commits() == before
     assert stats(shop, sale)["verdicts"] == {"WON": 1, "SOLD_OUT": 800}
+
+
+def test_what_is_no_route_and_a_body_too_large_are_answered_as_refusals(server):
+    with server.connect() as client:
+        answers = [client.get("/luck/1/2"), client.request("PUT", "/luck"), client.request("DELETE", "/luck/1"), client.post("/luck/1", b"x" * 65537)]
+    seen = [(answer.status, answer.json()["code"]) for answer in answers]
+    assert seen == [(404, "NO_SUCH_ROUTE"), (405, "METHOD_NOT_ALLOWED"), (405, "METHOD_NOT_ALLOWED"), (413, "BODY_TOO_LARGE")]
+    for answer in answers:
+        assert list(answer.json()) == ["won", "code", "detail"] and answer.json()["won"] is False, answer
+        assert answer.headers["content-type"] == "application/json" and answer.headers["cache-control"] == "no-store", answer
+        assert answer.headers.get("allow") == ("GET, POST" if answer.status == 405 else None), answer

@@ -453,3 +453,12 @@ def test_the_courses_load_test(own_server):
     assert sorted((row["buyer"], row["seller"], row["name"]) for row in rows) == sorted(won)
     audit = server.audit()
     assert audit.code == 0, audit
+
+
+def test_what_is_no_route_and_a_body_too_large_have_an_errmsg(door):
+    answers = [door.ask("GET", "/api"), door.ask("GET", "/api/nothing"), door.ask("PUT", "/api/users", {}),
+               door.ask("DELETE", coupons_path("a"), token="x"), door.ask("POST", "/api/users", b"x" * 65537)]
+    assert [(answer.status, answer.headers.get("allow")) for answer in answers] == [
+        (404, None), (404, None), (405, "POST"), (405, "GET, HEAD, POST"), (413, None)]
+    for answer in answers:
+        assert answer.headers["content-type"] == "application/json" and list(answer.json()) == ["errMsg"] and answer.json()["errMsg"], answer
