@@ -29,6 +29,7 @@ const char *people_username_objection(struct slice username)
 {
     if (username.len == 0) return "a username has at least one character";
     if (username.len > USERNAME_BYTES_MAX) return "a username has at most 64 bytes";
+    if (slice_is(username, ".") || slice_is(username, "..")) return "a username is not . or .., which paths do without";
     if (!utf8_valid(username)) return "a username is UTF-8";
     if (text_has_control(username)) return "a username has no control characters";
     for (size_t at = 0; at < username.len;) {
