@@ -44,6 +44,8 @@ class Front:
             "/var/log/nginx/access.log combined buffer=64k flush=1s": f"{self.folder}/access.log",
             "\nhttp {\n": f"\nhttp {{\n{temporary}",
             "server 127.0.0.1:20080;": f"server {self.server.host}:{self.server.port};",
+            "listen [::]:80;": f"listen [::1]:{self.plain_port};",
+            "listen [::]:443 ssl http2;": f"listen [::1]:{self.port} ssl http2;",
             "listen 80;": f"listen 127.0.0.1:{self.plain_port};",
             "listen 443 ssl http2;": f"listen 127.0.0.1:{self.port} ssl http2;",
             "/etc/ssl/SHOP.EXAMPLE.crt": str(self.folder / "cert.pem"),
@@ -217,6 +219,27 @@ def test_limit_req_refuses_one_address_and_serves_the_next(strict):
         assert client.get("/healthz").status == 200
 
 
+DOORS = {"/api/users": ["errMsg"], "/luck": ["won", "code", "detail"], "/luck/1": ["won", "code", "detail"], "/shop/cart/add": ["code", "data", "msg"]}
+
+
+def refusal_of_door(answer, status, path):
+    """In the words of the door, as we would say it ourselves."""
+    assert answer.status == status and answer.headers["content-type"] == "application/json" and "retry-after" in answer.headers, answer
+    assert list(answer.json()) == DOORS[path], answer
+    return answer.json()
+
+
+def test_limit_req_speaks_to_the_clients_of_doors_in_their_words(strict):
+    def flood(_):
+        with From(strict, "127.0.0.63") as client:
+            return [(path, client.get(path)) for _ in range(BURST // 4) for path in DOORS]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        refused = {path: answer for answers in pool.map(flood, range(8)) for path, answer in answers if answer.status == 429}
+    said = {path: refusal_of_door(refused[path], 429, path) for path in DOORS}
+    assert said["/luck"]["won"] is False and said["/shop/cart/add"] == {"code": 429, "data": None, "msg": "too many requests"}, said
+
+
 def test_limit_conn_refuses_connections_beyond_those_of_one_address(front):
     """Nearly all wait in the line for as long as it takes, so that all are there at once."""
     shop = Shop(front.server)
@@ -244,6 +267,8 @@ def test_a_server_that_is_away_is_told_as_outcome_unknown(own_server, tmp_path):
             server.stop()
             body = problem(client.post("/v1/sales/1/grabs", None, "t"), 503, "OUTCOME_UNKNOWN")
             assert "Idempotency-Key" in body["detail"]
+            said = {path: refusal_of_door(client.post(path), 503, path) for path in DOORS}
+            assert said["/luck"]["won"] is None and said["/shop/cart/add"]["code"] == 503, said
             server.port_wanted = server.port
             server.start()
             assert client.get("/healthz").status == 200
