@@ -102,10 +102,13 @@ class Server:
                    f"127.0.0.1:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
         if "--resp" not in self.flags:
             command += ["--resp", "127.0.0.1:0"]
+        around = environment(env or self.env)
+        if "strace" in command and "ASAN_OPTIONS" in around:
+            around["ASAN_OPTIONS"] += ":detect_leaks=0"  # who looks for leaks traces, and one who is traced cannot be
         try:
             with open(self.log_path, "ab") as log:
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                                env=environment(env or self.env), start_new_session=True,
+                                                env=around, start_new_session=True,
                                                 preexec_fn=end_with_parent)
         except OSError:
             shutil.rmtree(self.folder, ignore_errors=True)
