@@ -196,7 +196,7 @@ def line(bench):
     """How even the line lets people through, and how long those wait who are told that they waited too long."""
     bench.say(f"line: {LINE_WAITERS:,} waiters, {LINE_RATE_PER_S} a second, {LINE_TIMEOUT_MS} ms at most")
     server = servers.Stampede(bench.binary, bench.folder("guard-line"), 2,
-                              ["--connections-max", str(LINE_WAITERS + 100), "--limits", "connections_per_ip=0"])
+                              ["--connections-max", str(LINE_WAITERS + 100)], "connections_per_ip=0")
     rates, shortest_ms, longest_ms = [], [], []
     try:
         server.start()

@@ -151,7 +151,7 @@ def idle(bench):
     wanted = min(IDLE_CONNECTIONS, bench.files_max - 200)
     bench.say(f"{shown(wanted)} idle connections")
     server = servers.Stampede(bench.binary, bench.folder("idle"), 1,
-                              ["--connections-max", str(wanted + 100), "--limits", "connections_per_ip=0"])
+                              ["--connections-max", str(wanted + 100)], "connections_per_ip=0")
     held = []
     try:
         server.start()
