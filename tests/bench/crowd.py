@@ -182,6 +182,12 @@ class Duel:
         return runs
 
 
+def row_names(bench):
+    """Every row that measure() can have, of nginx too, in the order they are shown."""
+    return [Duel(bench, reactors).name(path, connections)
+            for reactors in REACTORS for path in ("nginx", "sold-out", "won") for connections in CONNECTIONS]
+
+
 def measure(bench):
     """Medians over rounds, a row for each path, number of threads and number of connections."""
     rows = []

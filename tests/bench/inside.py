@@ -226,12 +226,13 @@ PARTS = {"engine": engine, "restart": restart, "ledger": ledger, "idle": idle, "
 
 
 def measure(bench, parts):
-    figures = []
-    wanted = [part for name, part in parts.items() if bench.wanted(name)]
+    """The figures of each part that is wanted."""
+    figures = {}
+    wanted = [name for name in parts if bench.wanted(name)]
     if wanted:
         print(table.line(table.FIGURE_COLUMNS), flush=True)
-    for part in wanted:
-        for figure in part(bench):
-            figures.append(figure)
+    for name in wanted:
+        figures[name] = list(parts[name](bench))
+        for figure in figures[name]:
             print(table.line(table.figure_cells(figure)), flush=True)
     return figures

@@ -18,6 +18,7 @@ import doors_bench
 import guard
 import holds
 import inside
+import kept
 import machine
 import numbers_bench
 import resp
@@ -82,7 +83,7 @@ def parse(arguments):
                              "idle, buyers, guard, 'guard line', holds, numbers, doors, resp; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md; with --only, from this run and earlier ones of the same source")
     parser.add_argument("--build", default="build", metavar="DIR", help="where make puts what it builds (build)")
     parser.add_argument("--no-make", action="store_true", help="take the programs as they are")
     options = parser.parse_args(arguments)
@@ -90,8 +91,8 @@ def parse(arguments):
         value = getattr(options, name)
         if value is not None and not 1 <= value <= 1000:
             parser.error(f"--{name} is between 1 and 1000")
-    if options.write and (options.quick or options.only):
-        parser.error("--write is for a whole run: neither --quick nor --only")
+    if options.write and options.quick:
+        parser.error("--write is for figures that count: not with --quick")
     return options
 
 
@@ -135,6 +136,17 @@ other on one connection, before and while {holds.HOLDS:,} holds end.
 """
 
 
+def write(bench, facts, results, parts):
+    rows = crowd.row_names(bench)
+    missing = results.missing(rows, parts)
+    if missing:
+        raise servers.BenchError("not written, for these were not measured with this source: " + ", ".join(missing))
+    text = document(bench, facts, [results.runs[name] for name in rows],
+                    [figure for part in parts for figure in results.figures[part]])
+    with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def main(arguments):
     options = parse(arguments)
     bench = Bench(options)
@@ -144,15 +156,17 @@ def main(arguments):
     try:
         if not options.no_make:
             bench.make()
+        results = kept.Kept(os.path.join(bench.build, "bench-kept.json"), ROOT)
         facts = machine.facts(bench.temporary)
         for name, value in facts:
             bench.say(f"{name}: {value}")
         runs = crowd.measure(bench)
         parts = {**inside.PARTS, **guard.PARTS, **holds.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS, **resp.PARTS}
         figures = inside.measure(bench, parts)
+        if not options.quick:
+            results.add(runs, figures)
         if options.write:
-            with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w", encoding="utf-8") as file:
-                file.write(document(bench, facts, runs, figures))
+            write(bench, facts, results, parts)
         for text in crowd.shortfalls(runs):
             bench.say(f"below its aim: {text}")
         if crowd.disturbance():
