@@ -1,5 +1,6 @@
 #include "engine/buyer.h"
 #include "engine/engine_state.h"
+#include "engine/rules.h"
 
 #include <assert.h>
 #include <string.h>
@@ -167,7 +168,7 @@ static const struct sale *asker_sale(const struct engine *engine, const struct a
 {
     const struct sale_slot *slot = slot_find(engine, sale_id);
     if (slot == NULL) return NULL;
-    return asker->admin || slice_is(asker->name, slot->sale.seller) ? &slot->sale : NULL;
+    return asker_may_know(asker, &slot->sale) ? &slot->sale : NULL;
 }
 
 static enum verdict token_decide(const struct engine *engine, const struct token_ask *ask, struct decision *out,
@@ -209,16 +210,6 @@ enum verdict engine_decide_token(const struct engine *engine, const struct token
     return answer->verdict = token_decide(engine, ask, out, answer);
 }
 
-/* Terms that buyers have relied on since the sale opened. Among them is all that an order in memory leaves to its sale. */
-static bool terms_keep_word(const struct sale_terms *was, const struct sale_terms *is)
-{
-    bool closes_no_earlier = is->closes_ms == 0 || (was->closes_ms != 0 && is->closes_ms >= was->closes_ms);
-    return closes_no_earlier && was->price == is->price && strcmp(was->currency, is->currency) == 0 &&
-           was->units_per_grab_max == is->units_per_grab_max && was->grabs_per_buyer_max == is->grabs_per_buyer_max &&
-           was->opens_ms == is->opens_ms && was->admission == is->admission && was->tokens_max == is->tokens_max &&
-           was->admit_max == is->admit_max && was->late_payment == is->late_payment && was->event_id == is->event_id;
-}
-
 enum verdict engine_decide_change(const struct engine *engine, const struct asker *asker, uint64_t sale_id,
                                   const struct sale_terms *terms, struct decision *out)
 {
@@ -227,9 +218,8 @@ enum verdict engine_decide_change(const struct engine *engine, const struct aske
     *out = decision_new(engine, DECISION_SALE_CHANGED, sale_id, asker->now_ms);
     out->changed = terms;
 
-    if (sale_terms_objection(terms) != NULL) return VERDICT_BAD_INPUT;
-    if (sale_is_closed(sale, out->at_ms)) return VERDICT_CLOSED;
-    if (out->at_ms >= sale->terms.opens_ms && !terms_keep_word(&sale->terms, terms)) return VERDICT_SALE_OPEN;
+    enum verdict verdict = sale_change_verdict(sale, terms, out->at_ms);
+    if (verdict != VERDICT_DONE) return verdict;
     if (strcmp(terms->name, sale->terms.name) == 0) return VERDICT_DONE;
     if (name_is_taken(engine, slice_of(sale->seller), terms->name)) return VERDICT_NAME_TAKEN;
     if (!names_have_room(&engine->names)) return VERDICT_BUSY;
@@ -243,23 +233,14 @@ enum verdict engine_decide_stock(const struct engine *engine, const struct asker
     if (sale == NULL) return VERDICT_NO_SUCH_SALE;
     *out = decision_new(engine, DECISION_STOCK_ADDED, sale_id, asker->now_ms);
     out->stock_added = add;
-
-    if (sale_is_closed(sale, out->at_ms)) return VERDICT_CLOSED;
-    if (add < -(int64_t)sale->counts.available) return VERDICT_NOT_AVAILABLE;
-    if (add > (int64_t)STOCK_MAX - (int64_t)sale->counts.offered) return VERDICT_NOT_AVAILABLE;
-    return VERDICT_DONE;
+    return sale_stock_verdict(sale, add, out->at_ms);
 }
 
 enum verdict engine_decide_switch(const struct engine *engine, const struct asker *asker, uint64_t sale_id,
                                   enum decision_kind kind, struct decision *out)
 {
-    assert(kind == DECISION_SALE_PAUSED || kind == DECISION_SALE_RESUMED || kind == DECISION_SALE_CLOSED);
     const struct sale *sale = asker_sale(engine, asker, sale_id);
     if (sale == NULL) return VERDICT_NO_SUCH_SALE;
     *out = decision_new(engine, kind, sale_id, asker->now_ms);
-
-    if (sale_is_closed(sale, out->at_ms)) return VERDICT_CLOSED;
-    if (kind == DECISION_SALE_PAUSED && sale->paused) return VERDICT_PAUSED;
-    if (kind == DECISION_SALE_RESUMED && !sale->paused) return VERDICT_NOT_PAUSED;
-    return VERDICT_DONE;
+    return sale_switch_verdict(sale, kind, out->at_ms);
 }

@@ -1,5 +1,6 @@
 /* What becomes of an order after its win: paid, cancelled or expired, and what a late payment leads to (P6). */
 #include "engine/engine_state.h"
+#include "engine/rules.h"
 
 #include <assert.h>
 
@@ -23,20 +24,12 @@ static bool order_is_held(const struct engine *engine, uint32_t cell)
     return holding->units != 0 && holding->state == ORDER_HELD;
 }
 
-static bool amount_fits(int64_t amount, int64_t paid)
+/* taken: hash of the ref that was, 0 where none was. */
+static enum payment_before payment_before(const struct engine *engine, const struct payment *payment, uint64_t taken)
 {
-    return paid == amount || (amount == -1 && paid == 0);
-}
-
-/* What a payment that is to be taken leads to, at the time of its decision. */
-static enum decision_kind payment_kind(const struct engine *engine, uint32_t cell, const struct sale *sale, uint64_t at_ms)
-{
-    const struct holding *holding = holding_at(&engine->holdings, cell);
-    if (holding->state == ORDER_HELD) return DECISION_PAID;
-    bool retake = holding->state == ORDER_EXPIRED && sale->terms.late_payment == LATE_PAYMENT_RETAKE &&
-                  !sale_is_closed(sale, at_ms) && holding->units <= sale->counts.available &&
-                  holdings_grabs(&engine->holdings, cell) < sale->terms.grabs_per_buyer_max;
-    return retake ? DECISION_RETAKEN : DECISION_REFUND_DUE;
+    if (taken == 0) return PAYMENT_NONE_BEFORE;
+    bool same = taken == holdings_ref_hash(&engine->holdings, payment->order_no, payment->ref);
+    return same ? PAYMENT_SAME_BEFORE : PAYMENT_OTHER_BEFORE;
 }
 
 static void payment_take(const struct payment *payment, struct decision *out, struct order *order)
@@ -50,19 +43,19 @@ static void payment_take(const struct payment *payment, struct decision *out, st
 enum verdict engine_decide_payment(const struct engine *engine, const struct payment *payment, struct decision *out,
                                    struct order *order)
 {
-    if (!text_may_be_kept(payment->ref, PAYMENT_REF_BYTES_MAX)) return VERDICT_BAD_INPUT;
+    if (!payment_is_well_formed(payment)) return VERDICT_BAD_INPUT;
     const struct sale *sale;
     uint32_t cell = order_find(engine, payment->order_no, &sale);
     if (cell == 0) return VERDICT_NO_SUCH_ORDER;
 
     holdings_order(&engine->holdings, cell, sale, order);
-    if (!amount_fits(order->amount, payment->amount)) return VERDICT_AMOUNT_MISMATCH;
-    uint64_t taken = holdings_ref(&engine->holdings, cell);
-    if (taken == holdings_ref_hash(&engine->holdings, order->no, payment->ref)) return VERDICT_REPEATED;
-    if (taken != 0 || order->state == ORDER_PAID) return VERDICT_ALREADY_PAID;
+    enum payment_before before = payment_before(engine, payment, holdings_ref(&engine->holdings, cell));
+    enum verdict verdict = payment_verdict(payment, order, before);
+    if (verdict != VERDICT_DONE) return verdict;
 
     uint64_t at_ms = decision_time(engine, payment->now_ms);
-    *out = decision_new(engine, payment_kind(engine, cell, sale, at_ms), sale->id, at_ms);
+    uint32_t grabs = holdings_grabs(&engine->holdings, cell);
+    *out = decision_new(engine, payment_kind(order, sale, grabs, at_ms), sale->id, at_ms);
     payment_take(payment, out, order);
     return VERDICT_DONE;
 }
@@ -72,33 +65,19 @@ enum verdict engine_decide_past_payment(const struct engine *engine, const struc
                                         struct decision *out, struct order *order)
 {
     assert(payment->order_no == order->no);
-    if (!text_may_be_kept(payment->ref, PAYMENT_REF_BYTES_MAX)) return VERDICT_BAD_INPUT;
+    if (!payment_is_well_formed(payment)) return VERDICT_BAD_INPUT;
     if (slot_find(engine, order->sale_id) != NULL || order->state == ORDER_HELD) return VERDICT_NO_SUCH_ORDER;
 
-    if (!amount_fits(order->amount, payment->amount)) return VERDICT_AMOUNT_MISMATCH;
     uint64_t taken = refunds_find(&engine->refunds, order->no);
     if (taken != 0) order->state = ORDER_REFUND_DUE;
     if (taken == 0 && ref_taken.len > 0) taken = holdings_ref_hash(&engine->holdings, order->no, ref_taken);
-    if (taken == holdings_ref_hash(&engine->holdings, order->no, payment->ref)) return VERDICT_REPEATED;
-    if (taken != 0 || order->state == ORDER_PAID) return VERDICT_ALREADY_PAID;
+    enum verdict verdict = payment_verdict(payment, order, payment_before(engine, payment, taken));
+    if (verdict != VERDICT_DONE) return verdict;
 
     *out = decision_new(engine, DECISION_REFUND_DUE, order->sale_id, payment->now_ms);
     if (!refunds_have_room(&engine->refunds, order->no, out->at_ms)) return VERDICT_BUSY;
     payment_take(payment, out, order);
     return VERDICT_DONE;
-}
-
-static bool cancel_is_well_formed(const struct cancel *cancel)
-{
-    if (cancel->by == CANCELLER_BUYER && cancel->reason.len == 0) return true;
-    bool known = cancel->by == CANCELLER_BUYER || cancel->by == CANCELLER_SELLER || cancel->by == CANCELLER_ADMIN;
-    return known && text_may_be_kept(cancel->reason, CANCEL_REASON_BYTES_MAX);
-}
-
-static bool cancel_is_theirs(const struct cancel *cancel, const struct order *order, const struct sale *sale)
-{
-    if (cancel->by == CANCELLER_ADMIN) return true;
-    return slice_is(cancel->name, cancel->by == CANCELLER_BUYER ? order->buyer : sale->seller);
 }
 
 enum verdict engine_decide_cancel(const struct engine *engine, const struct cancel *cancel, struct decision *out,
@@ -109,8 +88,8 @@ enum verdict engine_decide_cancel(const struct engine *engine, const struct canc
     uint32_t cell = order_find(engine, cancel->order_no, &sale);
     if (cell == 0) return VERDICT_NO_SUCH_ORDER;
     holdings_order(&engine->holdings, cell, sale, order);
-    if (!cancel_is_theirs(cancel, order, sale)) return VERDICT_NO_SUCH_ORDER;
-    if (order->state != ORDER_HELD) return VERDICT_NOT_HELD;
+    enum verdict verdict = cancel_verdict(cancel, order, sale->seller);
+    if (verdict != VERDICT_DONE) return verdict;
 
     *out = decision_new(engine, DECISION_CANCELLED, sale->id, cancel->now_ms);
     out->ended.order_no = order->no;

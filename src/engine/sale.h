@@ -45,6 +45,26 @@ struct sale_terms {
     uint64_t event_id; /* the event that the sale belongs to */
 };
 
+/* A bit for each field, or group of fields, that a seller may give. */
+enum {
+    TERM_NAME = 1 << 0,
+    TERM_DESCRIPTION = 1 << 1,
+    TERM_PRICE = 1 << 2,
+    TERM_CURRENCY = 1 << 3,
+    TERM_UNITS = 1 << 4,
+    TERM_GRABS = 1 << 5,
+    TERM_OPENS = 1 << 6,
+    TERM_CLOSES = 1 << 7,
+    TERM_PAY_WITHIN = 1 << 8,
+    TERM_ADMISSION = 1 << 9,
+    TERM_TOKENS = 1 << 10,
+    TERM_ADMIT = 1 << 11,
+    TERM_LINE = 1 << 12,
+    TERM_LATE_PAYMENT = 1 << 13,
+    TERM_EVENT = 1 << 14,
+};
+/* Takes the fields of the mask from one to the other. */
+void sale_terms_merge(struct sale_terms *into, const struct sale_terms *from, uint32_t mask);
 /* Why these terms cannot stand, alone or together, as a sentence that names the field; NULL when they can. */
 const char *sale_terms_objection(const struct sale_terms *terms);
 bool sale_terms_equal(const struct sale_terms *a, const struct sale_terms *b);

@@ -80,24 +80,7 @@ void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticke
 void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
                  struct gate_ticket *ticket);
 
-/* A change of some terms, merged with the present ones under the lock: mask has a bit for each field given. */
-enum {
-    TERM_NAME = 1 << 0,
-    TERM_DESCRIPTION = 1 << 1,
-    TERM_PRICE = 1 << 2,
-    TERM_CURRENCY = 1 << 3,
-    TERM_UNITS = 1 << 4,
-    TERM_GRABS = 1 << 5,
-    TERM_OPENS = 1 << 6,
-    TERM_CLOSES = 1 << 7,
-    TERM_PAY_WITHIN = 1 << 8,
-    TERM_ADMISSION = 1 << 9,
-    TERM_TOKENS = 1 << 10,
-    TERM_ADMIT = 1 << 11,
-    TERM_LINE = 1 << 12,
-    TERM_LATE_PAYMENT = 1 << 13,
-    TERM_EVENT = 1 << 14,
-};
+/* A change of some terms, merged with the present ones under the lock: mask has a TERM_ bit for each field given. */
 struct sale_change {
     uint32_t mask;
     struct sale_terms terms;

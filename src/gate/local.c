@@ -145,29 +145,6 @@ void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale
     change_finish(lane, verdict, &decision, ticket);
 }
 
-static void terms_merge(struct sale_terms *into, const struct sale_terms *from, uint32_t mask)
-{
-    if (mask & TERM_NAME) memcpy(into->name, from->name, sizeof into->name);
-    if (mask & TERM_DESCRIPTION) memcpy(into->description, from->description, sizeof into->description);
-    if (mask & TERM_PRICE) into->price = from->price;
-    if (mask & TERM_CURRENCY) memcpy(into->currency, from->currency, sizeof into->currency);
-    if (mask & TERM_UNITS) into->units_per_grab_max = from->units_per_grab_max;
-    if (mask & TERM_GRABS) into->grabs_per_buyer_max = from->grabs_per_buyer_max;
-    if (mask & TERM_OPENS) into->opens_ms = from->opens_ms;
-    if (mask & TERM_CLOSES) into->closes_ms = from->closes_ms;
-    if (mask & TERM_PAY_WITHIN) into->pay_within_s = from->pay_within_s;
-    if (mask & TERM_ADMISSION) into->admission = from->admission;
-    if (mask & TERM_TOKENS) into->tokens_max = from->tokens_max;
-    if (mask & TERM_ADMIT) into->admit_max = from->admit_max;
-    if (mask & TERM_LATE_PAYMENT) into->late_payment = from->late_payment;
-    if (mask & TERM_EVENT) into->event_id = from->event_id;
-    if (!(mask & TERM_LINE)) return;
-    into->line_rate_per_s = from->line_rate_per_s;
-    into->line_size = from->line_size;
-    into->line_timeout_ms = from->line_timeout_ms;
-    memcpy(into->line_name, from->line_name, sizeof into->line_name);
-}
-
 void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
                  struct gate_ticket *ticket)
 {
@@ -179,7 +156,7 @@ void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, 
     /* The merged terms stand in the ticket's sale until the decision has been encoded. */
     if (engine_sale(gate->engine, sale_id, &ticket->sale)) {
         struct sale_terms *terms = &ticket->sale.terms;
-        terms_merge(terms, &change->terms, change->mask);
+        sale_terms_merge(terms, &change->terms, change->mask);
         verdict = engine_decide_change(gate->engine, asker, sale_id, terms, &decision);
     }
     change_finish(lane, verdict, &decision, ticket);
