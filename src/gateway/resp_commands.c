@@ -126,16 +126,18 @@ uint64_t resp_sale(struct resp_call *call, struct slice sale)
     return id;
 }
 
-/* As Redis describes its own: name, arity (negative: at least), flags, and no keys. */
+/* As Redis 7 describes its own: name, arity (negative: at least), flags, no keys, and nothing of the four lists after them.
+ */
 static void row_describe(struct resp_out *out, const struct row *row)
 {
     bool fixed = row->argc_min == row->argc_max;
-    resp_array(out, 6);
+    resp_array(out, 10);
     resp_bulk(out, (struct slice){ row->name, row->name_len });
     resp_integer(out, fixed ? (int64_t)row->argc_min : -(int64_t)row->argc_min);
     resp_array(out, row->strangers ? 1 : 0);
     if (row->strangers) resp_simple(out, SLICE("no_auth"));
     for (int i = 0; i < 3; i++) resp_integer(out, 0);
+    for (int i = 0; i < 4; i++) resp_array(out, 0);
 }
 
 static const struct row *row_find(struct slice name)
@@ -163,7 +165,7 @@ static void resp_command(struct resp_call *call)
 {
     struct resp_out *out = call->out;
     struct slice word = call->argc > 1 ? call->argv[1] : SLICE("");
-    if (call->argc == 1) {
+    if (call->argc == 1 || (call->argc == 2 && resp_word_is(word, "info"))) {
         resp_array(out, ROWS);
         for (size_t i = 0; i < ROWS; i++) row_describe(out, &rows[i]);
     } else if (resp_word_is(word, "count") && call->argc == 2) {
@@ -176,15 +178,46 @@ static void resp_command(struct resp_call *call)
     } else if (resp_word_is(word, "docs")) {
         resp_map(out, 0);
     } else {
-        resp_error(out, "ERR", SLICE("unknown subcommand of COMMAND"));
+        resp_unknown_word(call);
     }
 }
 
-static void command_refuse(struct resp_call *call, const char *before, struct slice name, const char *after)
+#define SHOWN_BYTES_MAX 128 /* of the name, and together of the arguments, of a command that is unknown: as Redis shows */
+
+static int shown(struct slice text)
 {
-    char detail[160];
-    int shown = name.len < 64 ? (int)name.len : 64;
-    int len = snprintf(detail, sizeof detail, "%s'%.*s'%s", before, shown, name.data, after);
+    return (int)(text.len < SHOWN_BYTES_MAX ? text.len : SHOWN_BYTES_MAX);
+}
+
+/* Clients look for these words of Redis. */
+static void unknown_say(struct resp_call *call)
+{
+    char detail[64 + 3 * SHOWN_BYTES_MAX];
+    struct slice name = call->argv[0];
+    size_t begin = (size_t)snprintf(detail, 64 + SHOWN_BYTES_MAX,
+                                    "unknown command '%.*s', with args beginning with: ", shown(name), name.data);
+    size_t len = begin;
+    for (uint32_t i = 1; i < call->argc && len - begin < SHOWN_BYTES_MAX; i++) {
+        struct slice argument = call->argv[i];
+        size_t room = SHOWN_BYTES_MAX - (len - begin);
+        int part = (int)(argument.len < room ? argument.len : room);
+        len += (size_t)snprintf(detail + len, sizeof detail - len, "'%.*s' ", part, argument.data);
+    }
+    resp_error(call->out, "ERR", (struct slice){ detail, len });
+}
+
+void resp_wrong_count(struct resp_call *call, const char *name)
+{
+    char detail[96];
+    int len = snprintf(detail, sizeof detail, "wrong number of arguments for '%s' command", name);
+    resp_error(call->out, "ERR", (struct slice){ detail, (size_t)len });
+}
+
+void resp_unknown_word(struct resp_call *call)
+{
+    char detail[32 + SHOWN_BYTES_MAX];
+    struct slice word = call->argv[1];
+    int len = snprintf(detail, sizeof detail, "unknown subcommand '%.*s'.", shown(word), word.data);
     resp_error(call->out, "ERR", (struct slice){ detail, (size_t)len });
 }
 
@@ -203,9 +236,9 @@ void resp_run(struct resp_call *call)
     if (!peer_is_known(call) && (row == NULL || !row->strangers)) {
         resp_error(call->out, "NOAUTH", SLICE("Authentication required."));
     } else if (row == NULL) {
-        command_refuse(call, "unknown command ", call->argv[0], "");
+        unknown_say(call);
     } else if (call->argc < row->argc_min || call->argc > row->argc_max) {
-        command_refuse(call, "wrong number of arguments for ", (struct slice){ row->name, row->name_len }, " command");
+        resp_wrong_count(call, row->name);
     } else {
         row->run(call);
     }

@@ -39,6 +39,9 @@ void resp_cancel(struct resp_call *call);
 /* What they share, in resp_commands.c. */
 bool resp_word_is(struct slice given, const char *word); /* in capitals or not */
 void resp_problem(struct resp_call *call, enum problem problem, const char *detail);
+/* The mistakes in Redis's own words; name is "command" or "command|subcommand". */
+void resp_wrong_count(struct resp_call *call, const char *name);
+void resp_unknown_word(struct resp_call *call); /* the word after the command */
 /* The error of a verdict that is no success. */
 void resp_verdict(struct resp_call *call, enum verdict verdict);
 /* The sale that an argument means: an id, or the name of a sale of the account; 0 where it is none that ever was. */

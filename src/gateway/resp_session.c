@@ -1,6 +1,5 @@
 /* Who a peer is, and what client libraries ask before they begin. */
 #include "base/clock.h"
-#include "base/text.h"
 #include "gateway/resp_commands.h"
 
 #include <stdio.h>
@@ -65,8 +64,14 @@ void resp_auth(struct resp_call *call)
 
 static bool name_set(struct resp_call *call, struct slice name)
 {
-    if (name.len > RESP_CLIENT_NAME_BYTES_MAX || text_has_control(name) || memchr(name.data, ' ', name.len) != NULL) {
-        resp_error(call->out, "ERR", SLICE("Client names have at most 64 bytes, and no spaces or special characters."));
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.data[i] < '!' || name.data[i] > '~') {
+            resp_error(call->out, "ERR", SLICE("Client names cannot contain spaces, newlines or special characters."));
+            return false;
+        }
+    }
+    if (name.len > RESP_CLIENT_NAME_BYTES_MAX) {
+        resp_error(call->out, "ERR", SLICE("Client names have at most 64 bytes."));
         return false;
     }
     memcpy(call->peer->name, name.data, name.len);
@@ -86,7 +91,10 @@ static bool hello_options(struct resp_call *call)
             if (!name_set(call, call->argv[i + 1])) return false;
             i += 2;
         } else {
-            resp_error(call->out, "ERR", SLICE("Syntax error in HELLO option"));
+            char detail[64];
+            int shown = (int)(call->argv[i].len < 24 ? call->argv[i].len : 24);
+            int len = snprintf(detail, sizeof detail, "Syntax error in HELLO option '%.*s'", shown, call->argv[i].data);
+            resp_error(call->out, "ERR", (struct slice){ detail, (size_t)len });
             return false;
         }
     }
@@ -103,7 +111,11 @@ void resp_hello(struct resp_call *call)
 {
     struct resp_out *out = call->out;
     int64_t version = call->peer->version;
-    if (call->argc > 1 && !resp_to_i64(call->argv[1], 2, 3, &version)) {
+    if (call->argc > 1 && !resp_to_i64(call->argv[1], INT64_MIN, INT64_MAX, &version)) {
+        resp_error(out, "ERR", SLICE("Protocol version is not an integer or out of range"));
+        return;
+    }
+    if (version != 2 && version != 3) {
         resp_error(out, "NOPROTO", SLICE("unsupported protocol version"));
         return;
     }
@@ -131,10 +143,13 @@ void resp_hello(struct resp_call *call)
 
 void resp_select(struct resp_call *call)
 {
-    if (slice_is(call->argv[1], "0")) {
-        resp_simple(call->out, SLICE("OK"));
-    } else {
+    int64_t index;
+    if (!resp_to_i64(call->argv[1], INT32_MIN, INT32_MAX, &index)) {
+        resp_error(call->out, "ERR", SLICE("value is not an integer or out of range"));
+    } else if (index != 0) {
         resp_error(call->out, "ERR", SLICE("DB index is out of range"));
+    } else {
+        resp_simple(call->out, SLICE("OK"));
     }
 }
 
@@ -148,24 +163,59 @@ static void client_describe(struct resp_call *call)
     resp_bulk(call->out, (struct slice){ text, (size_t)len });
 }
 
+static void client_setname(struct resp_call *call)
+{
+    if (name_set(call, call->argv[2])) resp_simple(call->out, SLICE("OK"));
+}
+
+static void client_getname(struct resp_call *call)
+{
+    if (call->peer->name[0] == '\0') {
+        resp_nil(call->out);
+    } else {
+        resp_bulk(call->out, slice_of(call->peer->name));
+    }
+}
+
+static void client_id(struct resp_call *call)
+{
+    resp_integer(call->out, (int64_t)call->peer->id);
+}
+
+static void client_agree(struct resp_call *call)
+{
+    resp_simple(call->out, SLICE("OK"));
+}
+
 /* Of the many subcommands those that libraries send unasked, and those that tell a peer about itself: nobody is told of
  * others. */
+static const struct {
+    const char *word, *name;
+    uint32_t argc_min, argc_max; /* with CLIENT and the word */
+    void (*run)(struct resp_call *call);
+} client_rows[] = {
+    { "setname", "client|setname", 3, 3, client_setname },
+    { "getname", "client|getname", 2, 2, client_getname },
+    { "id", "client|id", 2, 2, client_id },
+    { "setinfo", "client|setinfo", 4, 4, client_agree },
+    { "no-evict", "client|no-evict", 3, 3, client_agree },
+    { "no-touch", "client|no-touch", 3, 3, client_agree },
+    { "info", "client|info", 2, 2, client_describe },
+    { "list", "client|list", 2, RESP_ARGS_MAX, client_describe },
+};
+
 void resp_client(struct resp_call *call)
 {
-    struct slice word = call->argv[1];
-    if (resp_word_is(word, "setname") && call->argc == 3) {
-        if (name_set(call, call->argv[2])) resp_simple(call->out, SLICE("OK"));
-    } else if (resp_word_is(word, "getname")) {
-        resp_bulk(call->out, slice_of(call->peer->name));
-    } else if (resp_word_is(word, "id")) {
-        resp_integer(call->out, (int64_t)call->peer->id);
-    } else if (resp_word_is(word, "setinfo") || resp_word_is(word, "no-evict") || resp_word_is(word, "no-touch")) {
-        resp_simple(call->out, SLICE("OK"));
-    } else if (resp_word_is(word, "info") || resp_word_is(word, "list")) {
-        client_describe(call);
-    } else {
-        resp_error(call->out, "ERR", SLICE("unknown subcommand of CLIENT"));
+    for (size_t i = 0; i < sizeof client_rows / sizeof *client_rows; i++) {
+        if (!resp_word_is(call->argv[1], client_rows[i].word)) continue;
+        if (call->argc < client_rows[i].argc_min || call->argc > client_rows[i].argc_max) {
+            resp_wrong_count(call, client_rows[i].name);
+        } else {
+            client_rows[i].run(call);
+        }
+        return;
     }
+    resp_unknown_word(call);
 }
 
 void resp_info(struct resp_call *call)

@@ -1,4 +1,4 @@
-"""The Redis protocol with clients nobody here wrote: redis-cli, redis-benchmark, redis-py, hiredis and ioredis."""
+"""The Redis protocol with clients nobody here wrote: redis-cli, redis-benchmark, redis-py, hiredis, ioredis, and node-redis for RESP3."""
 
 import json
 import os
@@ -21,16 +21,31 @@ def cli(server, *words, stdin=None, flags=()):
     return done.stdout.strip()
 
 
+# As npm has them: parts of the set-up of the tests, never of the repository.
+NODE_PACKAGES = {"ioredis": "5.4.1", "redis": "5.9.0"}
+
+
 @pytest.fixture(scope="module")
 def node_modules():
-    """ioredis as npm has it, in the build folder: a part of the set-up of the tests, never of the repository."""
+    """They are put into the build folder."""
     folder = ROOT / "build" / "node"
-    if not (folder / "node_modules" / "ioredis").exists():
+    modules = folder / "node_modules"
+    if not all((modules / name).exists() for name in NODE_PACKAGES):
         folder.mkdir(parents=True, exist_ok=True)
-        npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), "ioredis@5.4.1"]
+        packages = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
+        npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), *packages]
         done = subprocess.run(npm, capture_output=True, text=True, timeout=180)
         assert done.returncode == 0, done
-    return folder / "node_modules"
+    return modules
+
+
+def node(modules, script, *words):
+    """What a script of ours prints as JSON."""
+    assert shutil.which("node"), "nodejs is one of the packages of tools/install-deps"
+    done = subprocess.run(["node", pathlib.Path(__file__).parent / script, *map(str, words)], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "NODE_PATH": str(modules)})
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +138,22 @@ def test_hiredis(server, hiredis_program):
 
 
 def test_ioredis(server, node_modules):
-    assert shutil.which("node"), "nodejs is one of the packages of tools/install-deps"
+    got = node(node_modules, "ioredis_client.js", server.resp_port, mint_name("sale"))
+    assert got == {"won": 50, "refused": 150, "left": 0, "problem": "NO_SUCH_SALE"}
+
+
+def test_node_redis_speaks_resp3(server, node_modules):
+    """Maps are maps, nil is null and numbers are numbers, as a library takes them that asks for RESP3 itself."""
     name = mint_name("sale")
-    script = pathlib.Path(__file__).parent / "ioredis_client.js"
-    done = subprocess.run(["node", script, str(server.resp_port), name], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "NODE_PATH": str(node_modules)})
-    assert done.returncode == 0, done
-    assert json.loads(done.stdout) == {"won": 50, "refused": 150, "left": 0, "problem": "NO_SUCH_SALE"}
+    got = node(node_modules, "node_redis_client.js", server.resp_port, name)
+    assert got["hello"]["proto"] == 3 and got["hello"]["mode"] == "standalone" and got["hello"]["modules"] == []
+    assert got["name"] == "till" and got["nameless"] is None
+    assert got["words"] == ["WON"] * 50 + ["SOLD_OUT"] * 10
+    assert got["won"] == ["WON", got["order"]["no"], 49] and got["lost"] == ["SOLD_OUT", None, 0]
+    assert got["left"] == 0 and got["seckill"] == 2 and got["problem"] == "NO_SUCH_SALE"
+    info = got["info"]
+    assert (info["id"], info["name"], info["state"]) == (got["sale"], name, "sold_out")
+    assert (info["offered"], info["available"], info["held"], info["sold"]) == (50, 0, 50, 0) and info["closes_at"] is None
+    order = got["order"]
+    assert (order["sale"], order["buyer"], order["units"], order["state"]) == (got["sale"], "default:buyer-0", 1, "held")
+    assert got["paid"] == {**order, "state": "paid"}
