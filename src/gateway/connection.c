@@ -277,6 +277,14 @@ void connection_settle(struct connection *c)
     }
 }
 
+void connection_give_up(struct connection *c, enum problem problem)
+{
+    c->serving = true;
+    request_late(c, problem);
+    c->serving = false;
+    connection_settle(c);
+}
+
 /* Serves what has piled up in the input. */
 static void connection_continue(struct connection *c)
 {
@@ -296,7 +304,7 @@ void connection_answered(struct connection *c)
         connection_free(c);
         return;
     }
-    if (c->serving || c->state == CONNECTION_CLOSING) return; /* connection_serve() or on_closed() goes on */
+    if (c->serving || c->state == CONNECTION_CLOSING) return; /* whoever serves, or on_closed(), goes on */
     if (c->state == CONNECTION_BUSY) connection_enter(c, CONNECTION_IDLE);
     connection_flush(c);
     if (c->state != CONNECTION_CLOSING) connection_continue(c);

@@ -26,7 +26,7 @@ struct connection {
     uint64_t since_ms;                 /* in this state */
     enum connection_state state;
     bool served;             /* a message was served since the connection last settled */
-    bool serving;            /* inside connection_serve(): answers are collected, not yet written */
+    bool serving;            /* answers are collected, not yet written */
     bool close_after;        /* the answers collected are the last */
     bool paused;             /* reading is stopped */
     bool ended;              /* the peer will send no more */
@@ -48,6 +48,8 @@ void connection_accept(struct reactor *reactor);
 void connection_close(struct connection *connection);
 /* Says what is wrong with the bytes or the moment, and closes. */
 void connection_refuse(struct connection *connection, enum problem problem);
+/* The same of a message that did not come in time, at a door in the door's words. */
+void connection_give_up(struct connection *connection, enum problem problem);
 /* The answer of a request is in reactor->out. Called once for every request, by request_end(). */
 void connection_answered(struct connection *connection);
 /* Makes reactor->out fit for an answer with a body of this length; false where it never will, and the body is to be sent by

@@ -26,8 +26,7 @@ void connections_expire(struct reactor *reactor)
             if (patience[state].problem == PROBLEM_NONE) {
                 connection_close(c);
             } else {
-                connection_refuse(c, patience[state].problem);
-                connection_settle(c);
+                connection_give_up(c, patience[state].problem);
             }
         }
     }

@@ -105,11 +105,11 @@ static enum problem unreadable_problem(struct connection *connection)
     return first != PROBLEM_NONE ? first : problem;
 }
 
-void request_unreadable(struct connection *connection, const char *data)
+/* In the words of the door that was asked for, where the path of the message at data has come so far. */
+static void message_refuse(struct connection *connection, const char *data, enum problem problem)
 {
-    enum problem problem = unreadable_problem(connection);
-    struct http_span span = connection->parser.path; /* empty where it has not come so far */
-    struct slice path = { data + span.at, span.len };
+    struct http_span span = connection->parser.path;
+    struct slice path = { span.len > 0 ? data + span.at : "", span.len };
     const struct face *face = route_face(&connection->reactor->server->options.doors, path);
     struct request *request = face != NULL ? request_acquire(connection) : NULL;
     if (request == NULL) {
@@ -121,6 +121,16 @@ void request_unreadable(struct connection *connection, const char *data)
     request->face = face;
     connection->request = request;
     reply_problem(request, problem, NULL);
+}
+
+void request_unreadable(struct connection *connection, const char *data)
+{
+    message_refuse(connection, data, unreadable_problem(connection));
+}
+
+void request_late(struct connection *connection, enum problem problem)
+{
+    message_refuse(connection, connection->input, problem);
 }
 
 /* "Bearer TOKEN", the word in any case; at some doors TOKEN alone. */

@@ -69,6 +69,8 @@ void request_leave(struct request *request);
 /* Answers bytes at data that are no request, the last thing on this connection: what is wrong with them, unless the guard
  * turns the peer away; in the words of the door whose path they begin with. They count as a read from its address. */
 void request_unreadable(struct connection *connection, const char *data);
+/* The same for half a message in the input, of which the rest does not come; its address has paid with its connection. */
+void request_late(struct connection *connection, enum problem problem);
 /* The checks of the guard that need to know who asks, once. False: has replied. */
 bool request_guarded(struct request *request);
 static inline struct rooms *request_rooms(struct request *request)

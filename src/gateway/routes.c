@@ -127,10 +127,16 @@ const struct route *route_find(const struct route_tables *doors, enum http_metho
 
 const struct face *route_face(const struct route_tables *doors, struct slice path)
 {
+    struct slice ids[ROUTE_IDS_MAX];
     for (size_t i = 0; i < doors->count; i++) {
-        size_t len = strlen(doors->tables[i].prefix);
-        bool begins = path.len >= len && memcmp(path.data, doors->tables[i].prefix, len) == 0;
-        if (begins && (path.len == len || path.data[len] == '/')) return doors->tables[i].face;
+        const struct route_table *table = &doors->tables[i];
+        size_t len = strlen(table->prefix);
+        bool begins = path.len >= len && memcmp(path.data, table->prefix, len) == 0;
+        if (!begins || (path.len > len && path.data[len] != '/')) continue;
+        for (size_t n = 0; n < table->count; n++) {
+            if (route_matches(&table->routes[n], path, ids)) return table->routes[n].face;
+        }
+        return table->face;
     }
     return NULL;
 }

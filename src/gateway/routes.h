@@ -53,7 +53,8 @@ struct route_tables {
  * is empty from there on. */
 const struct route *route_find(const struct route_tables *doors, enum http_method method, struct slice path,
                                struct slice ids[ROUTE_IDS_MAX], char allow[64]);
-/* How the door whose prefix the path has answers; NULL: it is no door's. */
+/* How the door whose prefix the path has answers a request that reaches no handler: as its route of that path does, whatever
+ * the method was, else as the door. NULL: it is no door's. */
 const struct face *route_face(const struct route_tables *doors, struct slice path);
 bool route_path_matches(const char *pattern, struct slice path, struct slice ids[ROUTE_IDS_MAX]);
 const char *method_word(enum http_method method); /* GET, …; "" for one that we do not know */
