@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 from harness import Client, Server, Shop, end_with_parent, eventually, mint_name, problem
+from wire import answer_take
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # As in the file.
@@ -199,7 +200,7 @@ def test_the_clients_address_reaches_our_block_list(front):
 
 def test_the_numbers_of_the_operator_are_not_for_everyone(front):
     with From(front, "127.0.0.51") as client:
-        assert client.get("/metrics").status == 403
+        problem(client.get("/metrics"), 403, "FORBIDDEN")
     with From(front, "127.0.0.1") as client:
         assert client.get("/metrics").status == 200
 
@@ -219,7 +220,7 @@ def test_limit_req_refuses_one_address_and_serves_the_next(strict):
         assert client.get("/healthz").status == 200
 
 
-DOORS = {"/api/users": ["errMsg"], "/luck": ["won", "code", "detail"], "/luck/1": ["won", "code", "detail"], "/shop/cart/add": ["code", "data", "msg"]}
+DOORS = {"/api/users": ["errMsg"], "/api/auth": ["kind", "errMsg"], "/luck": ["won", "code", "detail"], "/luck/1": ["won", "code", "detail"], "/shop/cart/add": ["code", "data", "msg"]}
 
 
 def refusal_of_door(answer, status, path):
@@ -232,12 +233,40 @@ def refusal_of_door(answer, status, path):
 def test_limit_req_speaks_to_the_clients_of_doors_in_their_words(strict):
     def flood(_):
         with From(strict, "127.0.0.63") as client:
-            return [(path, client.get(path)) for _ in range(BURST // 4) for path in DOORS]
+            return [(path, client.get(path)) for _ in range(BURST // len(DOORS)) for path in DOORS]
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         refused = {path: answer for answers in pool.map(flood, range(8)) for path, answer in answers if answer.status == 429}
     said = {path: refusal_of_door(refused[path], 429, path) for path in DOORS}
     assert said["/luck"]["won"] is False and said["/shop/cart/add"] == {"code": 429, "data": None, "msg": "too many requests"}, said
+
+
+REFUSED = {
+    "a body too large": (413, b"Content-Type: application/json\r\nContent-Length: 65537\r\n\r\n"),
+    "a head too large": (431, b"X-Large: " + b"x" * 9000 + b"\r\n\r\n"),
+    "no header": (400, b"Content-Length: x\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("path", ["/v1/login", "/apis", "/api/auth/", "/api/nothing", *DOORS])
+def test_what_nginx_does_not_pass_on_it_refuses_as_we_would(front, path, what):
+    """To the byte: clients need not know who stands in front."""
+    status, rest = REFUSED[what]
+
+    def said(sock):
+        with sock:
+            sock.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n".encode() + rest)
+            got, answer = bytearray(), None
+            while answer is None and (piece := sock.recv(65536)):
+                got += piece
+                answer = answer_take(got)
+        return answer
+    through, direct = said(front.raw(source="127.0.0.91")), said(front.server.raw())
+    assert through.status == direct.status == status, through
+    assert through.body == direct.body and through.headers["server"] == "nginx" and "server" not in direct.headers
+    for header in ("content-type", "cache-control"):
+        assert through.headers.get(header) == direct.headers.get(header), header
 
 
 def test_limit_conn_refuses_connections_beyond_those_of_one_address(front):
@@ -269,6 +298,7 @@ def test_a_server_that_is_away_is_told_as_outcome_unknown(own_server, tmp_path):
             assert "Idempotency-Key" in body["detail"]
             said = {path: refusal_of_door(client.post(path), 503, path) for path in DOORS}
             assert said["/luck"]["won"] is None and said["/shop/cart/add"]["code"] == 503, said
+            assert said["/api/auth"] == {"kind": "", **said["/api/users"]}, said
             server.port_wanted = server.port
             server.start()
             assert client.get("/healthz").status == 200
