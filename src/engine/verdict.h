@@ -33,6 +33,7 @@
     ROW(BAD_INPUT)      /* terms that contradict each other once merged */                                                  \
     ROW(BUSY)           /* a pool, the journal batch or the disk has no room */                                             \
     ROW(LINE_TIMEOUT)   /* the guard's, never the engine's: waited too long in line */                                      \
+    ROW(BLOCKED)        /* the guard's, never the engine's: put on the block list while in line */                          \
     ROW(UNKNOWN)        /* the disk failed under a decision already made: it may or may not have happened (P10) */
 
 #define VERDICT_ENUM(name) VERDICT_##name,

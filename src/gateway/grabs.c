@@ -213,12 +213,14 @@ static void grab_refuse(struct request *request, enum verdict verdict, const cha
     reply_verdict_detail(request, verdict, detail);
 }
 
+/* After it got as far as the line, so that it counts as a grab. */
 static void grab_blocked(struct request *request)
 {
     struct rooms *rooms = request_rooms(request);
     if (request->let_in) line_settle(rooms->lines, &request->waiter);
     if (request->entered) admission_settle(rooms->admissions, request->id, VERDICT_BUSY);
-    reply_problem(request, PROBLEM_BLOCKED, NULL);
+    metrics_add_labelled(METRIC_GRABS, VERDICT_BLOCKED, 1);
+    reply_verdict(request, VERDICT_BLOCKED);
 }
 
 /* One that stood beside the same grab, and not on an admission of its own, is on its own after all: the first has left. */

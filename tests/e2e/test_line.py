@@ -170,6 +170,10 @@ def test_who_is_blocked_while_in_line_wins_nothing(server):
     eventually(lambda: waiting(shop) + grabs(shop, "WON") >= 3)
     assert shop.client.post("/v1/blocks", {"entry": "user mallory"}, server.token("root", "admin")).status == 201
     assert [hear(sock).status for sock in socks] == [201, 201, 403]
+    assert grabs(shop, "BLOCKED") == 1 and grabs(shop, "WON") == 2
+    # Who is turned away before the line is the guard's to count, and no grab.
+    problem(shop.client.post(f"/v1/sales/{sale}/grabs", None, shop.buyer("mallory")), 403, "BLOCKED")
+    assert grabs(shop, "BLOCKED") == 1
 
 
 def test_one_account_takes_no_more_slots_than_its_limit(server):

@@ -35,6 +35,7 @@ static void words_are_those_of_the_api(void **state)
         { VERDICT_BAD_INPUT, "BAD_INPUT" },
         { VERDICT_BUSY, "BUSY" },
         { VERDICT_LINE_TIMEOUT, "LINE_TIMEOUT" },
+        { VERDICT_BLOCKED, "BLOCKED" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_string_equal(verdict_word(rows[i].verdict), rows[i].word);
