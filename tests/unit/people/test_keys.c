@@ -6,44 +6,10 @@
 #include <cmocka.h>
 
 #include "people/keys.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/unit/people/secret_folder.h"
 
 #define OLD "old 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n"
 #define NEW "new ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100\n"
-
-static char folder[64], path[128];
-
-static int folder_setup(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/stampede-keys-XXXXXX");
-    if (mkdtemp(folder) == NULL) return -1;
-    snprintf(path, sizeof(path), "%s/keys", folder);
-    return 0;
-}
-
-static int folder_teardown(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
-static void file_write(const char *text, mode_t mode)
-{
-    unlink(path);
-    int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    assert_int_equal(fchmod(fd, mode), 0);
-    close(fd);
-}
 
 static size_t token_make(struct jwt_ring *ring, char *out, size_t size)
 {

@@ -6,44 +6,10 @@
 #include <cmocka.h>
 
 #include "people/resp_accounts.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/unit/people/secret_folder.h"
 
 #define SHOP "correct-horse-battery-staple"
 #define OTHER "another-secret-of-a-machine"
-
-static char folder[64], path[128];
-
-static int folder_setup(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/stampede-accounts-XXXXXX");
-    if (mkdtemp(folder) == NULL) return -1;
-    snprintf(path, sizeof(path), "%s/accounts", folder);
-    return 0;
-}
-
-static int folder_teardown(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
-static void file_write(const char *text, mode_t mode)
-{
-    unlink(path);
-    int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    assert_int_equal(fchmod(fd, mode), 0);
-    close(fd);
-}
 
 static const struct resp_account *check(struct resp_accounts *accounts, const char *name, const char *password)
 {
