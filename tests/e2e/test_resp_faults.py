@@ -1,10 +1,12 @@
 """The Redis protocol where the disk fails, the server restarts, or a peer is slow to say who it is."""
 
+import re
 import socket
+import threading
 import time
 
 import pytest
-from harness import Server
+from harness import Server, eventually
 from resp import Closed, Peer, command
 
 SECRET = "correct-horse-battery-staple"
@@ -109,3 +111,59 @@ def test_after_reset_a_peer_counts_among_the_strangers_of_its_address(own_server
     assert peers[2].rest() == b"", "the third is more than the address may have"
     for peer in peers:
         peer.close()
+
+
+def number(server, metric):
+    with server.connect() as client:
+        text = client.get("/metrics").body.decode()
+    return int(re.search(rf"^{metric} (\d+)$", text, re.M).group(1))
+
+
+def stuff(peer, replies):
+    """Asks for more than the connection holds and reads none of it: how many bytes of commands the server took."""
+    peer.sock.settimeout(1)
+    sent = 0
+    try:
+        while sent < len(replies):
+            sent += peer.sock.send(replies[sent:sent + 65536])
+    except TimeoutError:
+        pass
+    return sent
+
+
+def drip(peer, ended):
+    """Takes the bytes of a reply one by one, which is no reading either."""
+    try:
+        while not ended.wait(0.2):
+            peer.sock.recv(1)
+    except OSError:
+        pass
+
+
+def test_a_peer_that_takes_no_replies_for_30_seconds_is_cut_off(own_server):
+    """Not one that is quiet, nor one that reads again in time: that misses nothing."""
+    server = own_server()
+    piece, ended = command("ECHO", "x" * 8000), threading.Event()
+    with Peer(server) as never, Peer(server) as late, Peer(server) as quiet, Peer(server) as slow:
+        assert quiet.ask("PING") == "PONG"
+        began = time.monotonic()
+        sent = {peer: stuff(peer, piece * 8000) for peer in (never, slow, late)}
+        assert max(sent.values()) < len(piece) * 8000, "they are asked no more"
+        dripping = threading.Thread(target=drip, args=(slow, ended))
+        dripping.start()
+        time.sleep(max(0.0, began + 18 - time.monotonic()))
+        assert number(server, "stampede_resp_connections") == 4, "each has its time"
+        late.sock.settimeout(20)
+        for _ in range(sent[late] // len(piece)):
+            assert late.reply() == "x" * 8000
+
+        eventually(lambda: number(server, "stampede_resp_connections") == 2 or None, 60)
+        assert time.monotonic() - began > 25
+        assert number(server, "stampede_connection_timeouts_total") == 2
+        ended.set()
+        dripping.join()
+        with pytest.raises(ConnectionError):
+            while True:
+                never.send(piece)
+        late.send(piece[sent[late] % len(piece):])  # the rest of the one that was sent by half
+        assert late.reply() == "x" * 8000 and late.ask("PING") == "PONG" and quiet.ask("PING") == "PONG"
