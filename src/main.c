@@ -105,7 +105,12 @@ static void gate_end(struct app *app)
 
 static enum fault resp_accounts_start(struct app *app)
 {
-    return resp_accounts_open(&app->resp_accounts, app->config.resp_accounts);
+    const struct resp_accounts_options options = {
+        .path = app->config.resp_accounts,
+        .ledger_path = app->ledger_path,
+        .issuer = app->config.identity_keys[0] != '\0' ? app->config.identity_issuer : "",
+    };
+    return resp_accounts_open(&app->resp_accounts, &options);
 }
 
 static void resp_accounts_end(struct app *app)

@@ -166,7 +166,7 @@ const char *role_word(enum role role);
 struct ledger_user {
     char username[USERNAME_BYTES_MAX + 1];
     enum role role;
-    char password_hash[160]; /* argon2 encoded */
+    char password_hash[160]; /* argon2 encoded; empty: the name is only kept, nobody logs in by it */
 };
 /* taken: there is such a user, or there are sales of that name: whoever got it would be their seller. */
 enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user, uint64_t now_ms, bool *taken) MUST_USE;

@@ -104,10 +104,11 @@ static bool roles_read(struct external *external)
     return true;
 }
 
-/* Buyers without a login are called by these words and a colon (engine/buyer.h): nobody else may be. */
+/* Buyers without a login are called by these words and a colon (engine/buyer.h), and so are those of the RESP account that
+ * is always there: nobody else may be. Other accounts are looked at in resp_accounts.c. */
 static bool issuer_is_taken(const char *issuer)
 {
-    static const char *const words[] = { "key", "cut", "claim" };
+    static const char *const words[] = { "key", "cut", "claim", "default" };
     size_t len = strcspn(issuer, ":");
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strlen(words[i]) == len && memcmp(issuer, words[i], len) == 0) return true;
@@ -128,7 +129,7 @@ static const char *options_objection(struct external *external, const struct peo
     if (external->subject_claim[0] == '\0') return "identity_subject_claim is empty";
     if (strlen(external->issuer) + 2 > BUYER_BYTES_MAX)
         return "identity_issuer is too long: issuer:subject has 64 bytes at most";
-    if (issuer_is_taken(external->issuer)) return "identity_issuer begins like the names of buyers without a login";
+    if (issuer_is_taken(external->issuer)) return "identity_issuer begins like the names of other buyers";
     if (options->alg == NULL || !jws_alg_of(slice_of(options->alg), &external->alg))
         return "identity_alg is one of these words: RS256 ES256 EdDSA";
     if (options->leeway_s > PEOPLE_LEEWAY_S_MAX) return "identity_leeway_s is too large";

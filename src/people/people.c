@@ -342,9 +342,11 @@ static void login_work(struct crew_job *job, void *tools)
         request->result = failure(fault);
         return;
     }
-    /* An unknown user costs as much as a known one: the time of the answer does not tell who is a user. */
-    bool matches = password_matches(found ? user.password_hash : request->people->dummy_hash, request->password);
-    request->result = found && matches ? token_make(request, desk, user.role) : PEOPLE_BAD_LOGIN;
+    /* An unknown user costs as much as a known one: the time of the answer does not tell who is a user. A name that is only
+     * kept has no password. */
+    bool known = found && user.password_hash[0] != '\0';
+    bool matches = password_matches(known ? user.password_hash : request->people->dummy_hash, request->password);
+    request->result = known && matches ? token_make(request, desk, user.role) : PEOPLE_BAD_LOGIN;
     OPENSSL_cleanse(&user, sizeof(user));
 }
 

@@ -1,5 +1,6 @@
 #include "people/resp_accounts.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "people/people.h"
@@ -19,7 +20,9 @@ static const char account_alone[] = "default";
 
 struct resp_accounts {
     char path[PATH_BYTES_MAX]; /* empty: no passwords */
-    pthread_mutex_t lock;      /* of the rows */
+    char ledger_path[PATH_BYTES_MAX];
+    char provider[BUYER_BYTES_MAX + 1]; /* what its buyers' names have before their first colon; empty: there is none */
+    pthread_mutex_t lock;               /* of the rows */
     struct resp_account rows[RESP_ACCOUNTS_MAX];
     size_t count;
 };
@@ -49,21 +52,22 @@ static bool name_is_kept(struct slice name)
     return slice_is(name, "claim") || slice_is(name, "key") || slice_is(name, "cut");
 }
 
-static const char *name_objection(struct slice name)
+static const char *name_objection(const struct resp_accounts *accounts, struct slice name)
 {
     if (name.len > RESP_ACCOUNT_BYTES_MAX) return "an account has at most 24 bytes";
     if (name_is_kept(name)) return "claim, key and cut are no names for an account";
+    if (name.len > 0 && slice_is(name, accounts->provider)) return "buyers of identity_issuer are called like the account";
     return people_username_objection(name);
 }
 
 /* NULL, or what is wrong with the line. Never what the line says: it holds a secret. */
-static const char *entries_add(struct entries *entries, struct slice line)
+static const char *entries_add(const struct resp_accounts *accounts, struct entries *entries, struct slice line)
 {
     size_t name_len = 0;
     while (name_len < line.len && line.data[name_len] != ' ' && line.data[name_len] != '\t') name_len++;
     struct slice name = { line.data, name_len };
     struct slice password = text_trim((struct slice){ line.data + name_len, line.len - name_len });
-    const char *objection = name_objection(name);
+    const char *objection = name_objection(accounts, name);
     if (objection != NULL) return objection;
     if (password.len < RESP_PASSWORD_BYTES_MIN || password.len > RESP_PASSWORD_BYTES_MAX)
         return "a line is an account, a space and a password of 16 to 256 bytes";
@@ -78,8 +82,9 @@ static const char *entries_add(struct entries *entries, struct slice line)
     return NULL;
 }
 
-static enum fault entries_read(struct entries *out, struct slice text, const char *where)
+static enum fault entries_read(const struct resp_accounts *accounts, struct entries *out, struct slice text)
 {
+    const char *where = accounts->path;
     const char *wrong = NULL;
     unsigned number = 0;
     out->count = 0;
@@ -88,7 +93,7 @@ static enum fault entries_read(struct entries *out, struct slice text, const cha
         const char *newline = memchr(from, '\n', text.len - at);
         size_t len = newline != NULL ? (size_t)(newline - from) : text.len - at;
         struct slice line = text_trim((struct slice){ from, len });
-        if (line.len > 0 && line.data[0] != '#') wrong = entries_add(out, line);
+        if (line.len > 0 && line.data[0] != '#') wrong = entries_add(accounts, out, line);
         at += len + 1;
     }
     if (wrong == NULL && out->count > 0) return FAULT_NONE;
@@ -98,6 +103,49 @@ static enum fault entries_read(struct entries *out, struct slice text, const cha
         log_error("people", "RESP accounts in %s cannot be used: there is none; write lines of ACCOUNT PASSWORD", where);
     }
     return FAULT_CONFIG;
+}
+
+/* FAULT_NONE: nobody can register the name any more. */
+static enum fault name_keep(struct ledger *ledger, struct slice name)
+{
+    struct ledger_user user = { .role = ROLE_SELLER };
+    memcpy(user.username, name.data, name.len);
+    bool taken, found = false;
+    enum fault fault = ledger_user_add(ledger, &user, wall_ms(), &taken);
+    if (fault == FAULT_NONE && taken) fault = ledger_user(ledger, name, &user, &found);
+    if (found && user.password_hash[0] != '\0')
+        log_warn("people", "RESP account %.*s has the name of a user: they manage each other's sales", (int)name.len,
+                 name.data);
+    OPENSSL_cleanse(&user, sizeof user);
+    return fault;
+}
+
+static enum fault names_keep(const struct resp_accounts *accounts, const struct entries *entries)
+{
+    struct ledger *ledger;
+    enum fault fault = ledger_open(&ledger, accounts->ledger_path, LEDGER_WRITER);
+    if (fault != FAULT_NONE) return fault;
+    for (size_t i = 0; i < entries->count && fault == FAULT_NONE; i++) fault = name_keep(ledger, entries->rows[i].name);
+    ledger_close(ledger);
+    return fault;
+}
+
+/* Buyers of an account that the file names no more are called so, too. */
+static enum fault provider_check(const struct resp_accounts *accounts)
+{
+    if (accounts->provider[0] == '\0') return FAULT_NONE;
+    struct ledger *ledger;
+    struct ledger_user user;
+    bool found = false;
+    enum fault fault = ledger_open(&ledger, accounts->ledger_path, LEDGER_READER);
+    if (fault != FAULT_NONE) return fault;
+    fault = ledger_user(ledger, slice_of(accounts->provider), &user, &found);
+    ledger_close(ledger);
+    if (fault == FAULT_NONE && found && user.password_hash[0] == '\0') {
+        log_error("people", "identity_issuer begins like the names of buyers of the RESP account %s", accounts->provider);
+        fault = FAULT_CONFIG;
+    }
+    return fault;
 }
 
 /* Under the lock. False: more names than there are rows. */
@@ -128,7 +176,8 @@ static enum fault file_load(struct resp_accounts *accounts)
     enum fault fault = secret_file_read(&file, &text);
     if (fault != FAULT_NONE) return fault;
     struct entries entries;
-    fault = entries_read(&entries, text, accounts->path);
+    fault = entries_read(accounts, &entries, text);
+    if (fault == FAULT_NONE) fault = names_keep(accounts, &entries);
     if (fault == FAULT_NONE) {
         pthread_mutex_lock(&accounts->lock);
         bool taken = entries_take(accounts, &entries);
@@ -143,20 +192,24 @@ static enum fault file_load(struct resp_accounts *accounts)
     return fault;
 }
 
-enum fault resp_accounts_open(struct resp_accounts **out, const char *path)
+enum fault resp_accounts_open(struct resp_accounts **out, const struct resp_accounts_options *options)
 {
     *out = NULL;
     struct resp_accounts *accounts = calloc(1, sizeof *accounts);
     if (accounts == NULL) return FAULT_MEMORY;
     pthread_mutex_init(&accounts->lock, NULL);
-    snprintf(accounts->path, sizeof accounts->path, "%s", path);
+    snprintf(accounts->path, sizeof accounts->path, "%s", options->path);
+    snprintf(accounts->ledger_path, sizeof accounts->ledger_path, "%s", options->ledger_path);
+    size_t provider_len = strcspn(options->issuer, ":");
+    if (provider_len < sizeof accounts->provider) memcpy(accounts->provider, options->issuer, provider_len);
     enum fault fault = FAULT_NONE;
-    if (path[0] != '\0') {
+    if (options->path[0] != '\0') {
         fault = file_load(accounts);
     } else {
         const struct entries alone = { .rows = { { .name = slice_of(account_alone) } }, .count = 1 };
         entries_take(accounts, &alone);
     }
+    if (fault == FAULT_NONE) fault = provider_check(accounts);
     if (fault != FAULT_NONE) {
         resp_accounts_close(accounts);
         return fault;

@@ -4,6 +4,11 @@
  * there is one account, "default", which needs no password and is served on loopback only. Passwords are kept as SHA-256 and
  * compared in constant time: they are secrets of machines, long and random, not words of people.
  *
+ * Sales of an account are those of the seller of its name, its buyers are called ACCOUNT:USER: so the name is the account's
+ * for good, also when the file names it no more (P8). The ledger has it as a user who cannot log in, before the account
+ * counts; a user who had the name before keeps it, and that is logged. An identity provider, whose buyers are called
+ * ISSUER:SUBJECT, never shares a name with an account.
+ *
  * An account stays where it is for as long as the server runs, so that a peer may point to it; one that a reload does not
  * find any more is gone. Any thread. */
 #ifndef STAMPEDE_PEOPLE_RESP_ACCOUNTS_H
@@ -30,9 +35,15 @@ struct resp_account {
 
 struct resp_accounts;
 
-/* path empty: the one account without a password. FAULT_CONFIG has been logged, with the number of the line and never what
- * it says. */
-enum fault resp_accounts_open(struct resp_accounts **out, const char *path) MUST_USE;
+/* Texts are copied. */
+struct resp_accounts_options {
+    const char *path;        /* empty: the one account without a password */
+    const char *ledger_path; /* made already */
+    const char *issuer;      /* of the identity provider; empty: there is none */
+};
+
+/* FAULT_CONFIG has been logged, with the number of the line and never what it says. */
+enum fault resp_accounts_open(struct resp_accounts **out, const struct resp_accounts_options *options) MUST_USE;
 void resp_accounts_close(struct resp_accounts *accounts); /* NULL is fine */
 /* SIGHUP: reads the file again. What cannot be used is logged and changes nothing. Main thread. */
 void resp_accounts_reload(struct resp_accounts *accounts);
@@ -42,8 +53,8 @@ const struct resp_account *resp_accounts_unasked(const struct resp_accounts *acc
 /* NULL: no such account, or not its password; both take as long. Where there are no passwords, any is right for "default",
  * as clients that are configured with one expect. */
 const struct resp_account *resp_accounts_check(struct resp_accounts *accounts, struct slice name, struct slice password);
-/* Whether sales and buyers of an account carry this name: nobody may register it. "default" is always one, accounts may be
- * NULL. An account that was taken out before this start is not known here: its sales are, to the ledger. */
+/* Whether this is the name of an account: nobody may register it. "default" is always one, accounts may be NULL. An account
+ * that was taken out before this start is not known here: its name is, to the ledger. */
 bool resp_accounts_have(struct resp_accounts *accounts, struct slice name);
 
 #endif
