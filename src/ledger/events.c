@@ -1,30 +1,30 @@
 #include "ledger/events.h"
 
 #include "base/log.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #include <assert.h>
 
-static bool row_event(sqlite3_stmt *s, struct event *out)
+static bool row_event(struct cursor *s, struct event *out)
 {
     bool good = row_string(s, 1, out->seller, sizeof(out->seller)) && row_string(s, 2, out->name, sizeof(out->name)) &&
-                row_string(s, 3, out->description, sizeof(out->description)) && sqlite3_column_int64(s, 4) >= 0 &&
-                sqlite3_column_int64(s, 4) <= (int64_t)TIME_MS_MAX;
+                row_string(s, 3, out->description, sizeof(out->description)) && column_number(s, 4) >= 0 &&
+                column_number(s, 4) <= (int64_t)TIME_MS_MAX;
     if (!good) {
-        log_error("ledger", "event %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+        log_error("ledger", "event %lld has a value that cannot be", (long long)column_number(s, 0));
         return false;
     }
-    out->id = (uint64_t)sqlite3_column_int64(s, 0);
-    out->opens_ms = (uint64_t)sqlite3_column_int64(s, 4);
-    out->created_ms = (uint64_t)sqlite3_column_int64(s, 5);
-    out->subscribers = (uint64_t)sqlite3_column_int64(s, 6);
-    out->told = sqlite3_column_int(s, 7) != 0;
+    out->id = (uint64_t)column_number(s, 0);
+    out->opens_ms = (uint64_t)column_number(s, 4);
+    out->created_ms = (uint64_t)column_number(s, 5);
+    out->subscribers = (uint64_t)column_number(s, 6);
+    out->told = column_number(s, 7) != 0;
     return true;
 }
 
 enum fault ledger_event_add(struct ledger *ledger, struct event *event)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_EVENT_INSERT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_string(s, 1, event->seller);
@@ -33,10 +33,10 @@ enum fault ledger_event_add(struct ledger *ledger, struct event *event)
     bind_number(s, 4, event->opens_ms);
     bind_number(s, 5, event->created_ms);
     ledger_queue_enter();
-    int rc = sqlite3_step(s);
+    enum step step = cursor_step(s);
     ledger_queue_leave();
-    fault = statement_close(ledger, STATEMENT_EVENT_INSERT, rc);
-    event->id = (uint64_t)sqlite3_last_insert_rowid(ledger->db);
+    fault = statement_close(ledger, STATEMENT_EVENT_INSERT, step);
+    event->id = ledger_last_id(ledger);
     event->subscribers = 0;
     event->told = false;
     return fault;
@@ -45,14 +45,14 @@ enum fault ledger_event_add(struct ledger *ledger, struct event *event)
 enum fault ledger_event(struct ledger *ledger, uint64_t id, struct event *out, bool *found)
 {
     *found = false;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_EVENT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, id);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
     bool damaged = *found && !row_event(s, out);
-    fault = statement_close(ledger, STATEMENT_EVENT, rc);
+    fault = statement_close(ledger, STATEMENT_EVENT, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
@@ -64,7 +64,7 @@ static bool event_is_open(const struct event *event, uint64_t now_ms)
 /* Inside a transaction. */
 static enum fault change_write(struct ledger *ledger, const struct event_change *change, struct event *event)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_EVENT_CHANGE, &s);
     if (fault != FAULT_NONE) return fault;
     if (change->mask & EVENT_NAME) memcpy(event->name, change->name, strlen(change->name) + 1);
@@ -74,7 +74,7 @@ static enum fault change_write(struct ledger *ledger, const struct event_change 
     bind_string(s, 2, event->name);
     bind_string(s, 3, event->description);
     bind_number(s, 4, event->opens_ms);
-    return statement_close(ledger, STATEMENT_EVENT_CHANGE, sqlite3_step(s));
+    return statement_close(ledger, STATEMENT_EVENT_CHANGE, cursor_step(s));
 }
 
 enum fault ledger_event_change(struct ledger *ledger, const struct event_change *change, struct event *out,
@@ -96,36 +96,36 @@ enum fault ledger_event_change(struct ledger *ledger, const struct event_change 
 static enum fault subscriber_find(struct ledger *ledger, const struct subscription *subscription, bool *found,
                                   uint64_t *place)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SUBSCRIBED, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, subscription->event_id);
     bind_slice(s, 2, subscription->buyer);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
-    *place = *found ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
-    return statement_close(ledger, STATEMENT_SUBSCRIBED, rc);
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
+    *place = *found ? (uint64_t)column_number(s, 0) : 0;
+    return statement_close(ledger, STATEMENT_SUBSCRIBED, step);
 }
 
 static enum fault subscribers_count(struct ledger *ledger, uint64_t id, int more)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_EVENT_COUNT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, id);
     bind_signed(s, 2, more);
-    return statement_close(ledger, STATEMENT_EVENT_COUNT, sqlite3_step(s));
+    return statement_close(ledger, STATEMENT_EVENT_COUNT, cursor_step(s));
 }
 
 static enum fault subscriber_add(struct ledger *ledger, const struct subscription *subscription, uint64_t place)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SUBSCRIBE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, subscription->event_id);
     bind_slice(s, 2, subscription->buyer);
     bind_number(s, 3, place);
-    fault = statement_close(ledger, STATEMENT_SUBSCRIBE, sqlite3_step(s));
+    fault = statement_close(ledger, STATEMENT_SUBSCRIBE, cursor_step(s));
     return fault == FAULT_NONE ? subscribers_count(ledger, subscription->event_id, 1) : fault;
 }
 
@@ -133,18 +133,18 @@ static enum fault subscriber_add(struct ledger *ledger, const struct subscriptio
 static enum fault subscriber_drop(struct ledger *ledger, const struct subscription *subscription, uint64_t place,
                                   uint64_t place_last)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_UNSUBSCRIBE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, subscription->event_id);
     bind_slice(s, 2, subscription->buyer);
-    fault = statement_close(ledger, STATEMENT_UNSUBSCRIBE, sqlite3_step(s));
+    fault = statement_close(ledger, STATEMENT_UNSUBSCRIBE, cursor_step(s));
     if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_PLACE_FILL, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, subscription->event_id);
     bind_number(s, 2, place);
     bind_number(s, 3, place_last);
-    fault = statement_close(ledger, STATEMENT_PLACE_FILL, sqlite3_step(s));
+    fault = statement_close(ledger, STATEMENT_PLACE_FILL, cursor_step(s));
     return fault == FAULT_NONE ? subscribers_count(ledger, subscription->event_id, -1) : fault;
 }
 
@@ -182,7 +182,7 @@ enum fault ledger_events(struct ledger *ledger, const struct ledger_events_query
                          void (*visit)(void *arg, const struct event *event), void *arg)
 {
     enum statement id = query->seller.len > 0 ? STATEMENT_EVENTS_LIST_SELLER : STATEMENT_EVENTS_LIST;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, query->after == 0 || query->after > INT64_MAX ? INT64_MAX : query->after);
@@ -190,35 +190,34 @@ enum fault ledger_events(struct ledger *ledger, const struct ledger_events_query
     if (id == STATEMENT_EVENTS_LIST_SELLER) bind_slice(s, 3, query->seller);
     struct event event;
     bool damaged = false;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
         damaged = !row_event(s, &event);
         if (damaged) break;
         visit(arg, &event);
     }
-    fault = statement_close(ledger, id, rc);
+    fault = statement_close(ledger, id, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_event_part(struct ledger *ledger, uint64_t id, uint32_t part, void (*visit)(void *arg, struct slice buyer),
                              void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_EVENT_PART, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, id);
     bind_number(s, 2, (uint64_t)part * EVENT_PART_MAX);
     bind_number(s, 3, (uint64_t)part * EVENT_PART_MAX + EVENT_PART_MAX);
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW)
-        visit(arg, (struct slice){ (const char *)sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0) });
-    return statement_close(ledger, STATEMENT_EVENT_PART, rc);
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) visit(arg, column_text(s, 0));
+    return statement_close(ledger, STATEMENT_EVENT_PART, step);
 }
 
 enum fault ledger_goods(struct ledger *ledger, const struct ledger_goods *goods, uint64_t *sale_id, bool *found)
 {
     enum statement id = goods->event_id != 0 ? STATEMENT_GOODS_OF_EVENT : STATEMENT_GOODS_OF_EVENT_NAME;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     if (goods->event_id != 0) {
@@ -228,8 +227,8 @@ enum fault ledger_goods(struct ledger *ledger, const struct ledger_goods *goods,
         bind_number(s, 3, goods->now_ms);
     }
     bind_slice(s, 2, goods->name);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
-    if (*found) *sale_id = (uint64_t)sqlite3_column_int64(s, 0);
-    return statement_close(ledger, id, rc);
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
+    if (*found) *sale_id = (uint64_t)column_number(s, 0);
+    return statement_close(ledger, id, step);
 }

@@ -11,22 +11,23 @@
 
 enum fault ledger_point(struct ledger *ledger, struct ledger_point *out)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_POINT, &s);
     if (fault != FAULT_NONE) return fault;
 
-    int rc = sqlite3_step(s);
-    bool good = rc == SQLITE_ROW && sqlite3_column_bytes(s, 4) == (int)sizeof(out->uuid);
+    enum step step = cursor_step(s);
+    struct slice uuid = step == STEP_ROW ? column_text(s, 4) : SLICE("");
+    bool good = uuid.len == sizeof(out->uuid);
     if (good) {
         *out = (struct ledger_point){
-            .seq = (uint64_t)sqlite3_column_int64(s, 0),
-            .digest = (uint64_t)sqlite3_column_int64(s, 1),
-            .at_ms = (uint64_t)sqlite3_column_int64(s, 2),
-            .sale_id_last = (uint64_t)sqlite3_column_int64(s, 3),
+            .seq = (uint64_t)column_number(s, 0),
+            .digest = (uint64_t)column_number(s, 1),
+            .at_ms = (uint64_t)column_number(s, 2),
+            .sale_id_last = (uint64_t)column_number(s, 3),
         };
-        memcpy(out->uuid, sqlite3_column_blob(s, 4), sizeof(out->uuid));
+        memcpy(out->uuid, uuid.data, sizeof(out->uuid));
     }
-    fault = statement_close(ledger, STATEMENT_POINT, rc);
+    fault = statement_close(ledger, STATEMENT_POINT, step);
     if (fault == FAULT_NONE && !good) {
         log_error("ledger", "%s does not say how far it was filed", ledger->path);
         return FAULT_DAMAGE;
@@ -36,13 +37,13 @@ enum fault ledger_point(struct ledger *ledger, struct ledger_point *out)
 
 enum fault filing_write(struct ledger *ledger, enum statement id, bool *conflict)
 {
-    int rc = sqlite3_step(ledger->statements[id]);
-    *conflict = (rc & 0xff) == SQLITE_CONSTRAINT;
+    enum step step = cursor_step(ledger->statements[id]);
+    *conflict = step == STEP_CONFLICT;
     if (*conflict) {
-        sqlite3_reset(ledger->statements[id]);
+        cursor_reset(ledger->statements[id]);
         return FAULT_NONE;
     }
-    return statement_close(ledger, id, rc);
+    return statement_close(ledger, id, step);
 }
 
 enum fault filing_damage(const struct ledger *ledger, uint64_t seq, const char *what)
@@ -56,14 +57,14 @@ enum fault filing_update(struct ledger *ledger, enum statement id, uint64_t seq)
     bool conflict;
     enum fault fault = filing_write(ledger, id, &conflict);
     if (fault != FAULT_NONE) return fault;
-    if (conflict) return filing_damage(ledger, seq, sqlite3_errmsg(ledger->db));
-    if (sqlite3_changes(ledger->db) != 1) return filing_damage(ledger, seq, "its sale is not in the ledger");
+    if (conflict) return filing_damage(ledger, seq, ledger_error(ledger));
+    if (ledger_changes(ledger) != 1) return filing_damage(ledger, seq, "its sale is not in the ledger");
     return FAULT_NONE;
 }
 
 static enum fault tally_write(struct ledger *ledger, struct tally *tally)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALE_COUNTS, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, tally->sale_id);
@@ -93,9 +94,7 @@ enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)
     assert(!ledger->filing);
     ledger_queue_yield();
 
-    sqlite3_stmt *s;
-    enum fault fault = statement_open(ledger, STATEMENT_BEGIN, &s);
-    if (fault == FAULT_NONE) fault = statement_close(ledger, STATEMENT_BEGIN, sqlite3_step(s));
+    enum fault fault = ledger_begin(ledger, TRANSACTION_WRITE);
     if (fault != FAULT_NONE) return fault;
 
     ledger->filing = true;
@@ -150,19 +149,18 @@ enum fault ledger_file(struct ledger *ledger, const struct decision *decision)
 
 static enum fault point_move(struct ledger *ledger, const struct ledger_point *from, const struct ledger_point *to)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_POINT_MOVE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, to->seq);
     bind_number(s, 2, to->digest);
     bind_number(s, 3, to->at_ms);
     bind_number(s, 4, to->sale_id_last);
-    int rc = sqlite3_bind_blob(s, 5, to->uuid, (int)sizeof(to->uuid), SQLITE_STATIC);
-    assert(rc == SQLITE_OK);
+    bind_blob(s, 5, (struct slice){ (const char *)to->uuid, sizeof(to->uuid) });
     bind_number(s, 6, from->seq);
     bind_number(s, 7, from->digest);
-    fault = statement_close(ledger, STATEMENT_POINT_MOVE, sqlite3_step(s));
-    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) != 1) {
+    fault = statement_close(ledger, STATEMENT_POINT_MOVE, cursor_step(s));
+    if (fault == FAULT_NONE && ledger_changes(ledger) != 1) {
         log_error("ledger", "%s: the point is not at %" PRIu64 " any more: nothing is filed from there", ledger->path,
                   from->seq);
         return FAULT_LEDGER;
@@ -180,9 +178,7 @@ enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *
         if (ledger->tallies[i].sale_id != 0) fault = tally_write(ledger, &ledger->tallies[i]);
     }
     if (fault == FAULT_NONE) fault = point_move(ledger, from, to);
-    sqlite3_stmt *s;
-    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_COMMIT, &s);
-    if (fault == FAULT_NONE) fault = statement_close(ledger, STATEMENT_COMMIT, sqlite3_step(s));
+    if (fault == FAULT_NONE) fault = ledger_commit(ledger);
     if (fault != FAULT_NONE) ledger_file_rollback(ledger);
     ledger->filing = false;
     return fault;

@@ -3,7 +3,7 @@
 #define STAMPEDE_LEDGER_FILE_H
 
 #include "engine/decision.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 /* Says why a decision cannot be filed: FAULT_DAMAGE. */
 enum fault filing_damage(const struct ledger *ledger, uint64_t seq, const char *what) MUST_USE;
@@ -20,7 +20,7 @@ enum fault tally_find(struct ledger *ledger, uint64_t sale_id, struct tally **ou
 enum fault numbers_begin(struct ledger *ledger, struct tally *tally) MUST_USE;
 void numbers_won(struct tally *tally, const struct decision *d);
 enum fault numbers_ended(struct ledger *ledger, struct tally *tally, const struct decision *d) MUST_USE;
-void numbers_bind(sqlite3_stmt *s, const struct tally *tally);
+void numbers_bind(struct cursor *s, const struct tally *tally);
 
 /* file_sales.c */
 enum fault file_created(struct ledger *ledger, const struct decision *d) MUST_USE;

@@ -18,22 +18,22 @@ static enum fault order_again(struct ledger *ledger, const struct decision *d, e
 
 static enum fault token_spend(struct ledger *ledger, const struct decision *d)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_TOKEN_SPEND, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->won.token_nonce);
     bind_number(s, 2, d->sale_id);
     bind_slice(s, 3, d->won.buyer);
     bind_number(s, 4, d->seq);
-    fault = statement_close(ledger, STATEMENT_TOKEN_SPEND, sqlite3_step(s));
-    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) != 1)
+    fault = statement_close(ledger, STATEMENT_TOKEN_SPEND, cursor_step(s));
+    if (fault == FAULT_NONE && ledger_changes(ledger) != 1)
         return filing_damage(ledger, d->seq, "the token it has spent is not in the ledger, or spent already");
     return fault;
 }
 
 enum fault file_token(struct ledger *ledger, const struct decision *d)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_TOKEN_INSERT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->seq);
@@ -63,7 +63,7 @@ enum fault file_token(struct ledger *ledger, const struct decision *d)
 enum fault file_won(struct ledger *ledger, const struct decision *d)
 {
     enum order_state state = d->won.pay_by_ms == 0 ? ORDER_PAID : ORDER_HELD;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDER_INSERT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->seq);
@@ -109,7 +109,7 @@ static const struct order_end {
 static enum fault order_update(struct ledger *ledger, enum statement id, const struct decision *d)
 {
     const struct order_end *end = &ends[d->kind];
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->ended.order_no);
@@ -125,7 +125,7 @@ static enum fault order_update(struct ledger *ledger, enum statement id, const s
         bind_number(s, 6, (uint64_t)d->ended.by);
         bind_slice(s, 7, d->ended.reason);
     }
-    return statement_close(ledger, id, sqlite3_step(s));
+    return statement_close(ledger, id, cursor_step(s));
 }
 
 /* No row was as the decision found it. One that is just as the decision leaves it was filed and counted before. A payment
@@ -156,7 +156,7 @@ enum fault file_ended(struct ledger *ledger, const struct decision *d)
                                                         : STATEMENT_ORDER_PAY;
     enum fault fault = order_update(ledger, id, d);
     if (fault != FAULT_NONE) return fault;
-    if (sqlite3_changes(ledger->db) != 1) return order_ended_again(ledger, d);
+    if (ledger_changes(ledger) != 1) return order_ended_again(ledger, d);
 
     int64_t units = d->ended.units;
     struct tally *tally;

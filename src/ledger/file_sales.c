@@ -1,7 +1,7 @@
 /* Filing: what becomes of a sale and its stock. */
 #include "ledger/file.h"
 
-static void bind_terms(sqlite3_stmt *s, const struct sale_terms *terms)
+static void bind_terms(struct cursor *s, const struct sale_terms *terms)
 {
     bind_string(s, 3, terms->name);
     bind_string(s, 4, terms->description);
@@ -25,7 +25,7 @@ static void bind_terms(sqlite3_stmt *s, const struct sale_terms *terms)
 
 enum fault file_created(struct ledger *ledger, const struct decision *d)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALE_INSERT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->sale_id);
@@ -49,7 +49,7 @@ enum fault file_created(struct ledger *ledger, const struct decision *d)
 
 enum fault file_changed(struct ledger *ledger, const struct decision *d)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALE_TERMS, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->sale_id);
@@ -60,7 +60,7 @@ enum fault file_changed(struct ledger *ledger, const struct decision *d)
 enum fault file_switched(struct ledger *ledger, const struct decision *d)
 {
     enum statement id = d->kind == DECISION_SALE_CLOSED ? STATEMENT_SALE_CLOSED : STATEMENT_SALE_PAUSED;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->sale_id);

@@ -1,7 +1,7 @@
 /* Hooks: where sellers want to be told. Rare, so they are written straight away, and durable when these return. */
 #include "base/log.h"
 #include "ledger/outbox.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #include <assert.h>
 
@@ -10,25 +10,20 @@
 enum fault small_begin(struct ledger *ledger)
 {
     assert(!ledger->filing);
-    sqlite3_stmt *s;
-    enum fault fault = statement_open(ledger, STATEMENT_BEGIN, &s);
-    if (fault != FAULT_NONE) return fault;
     ledger_queue_enter();
-    fault = statement_close(ledger, STATEMENT_BEGIN, sqlite3_step(s));
+    enum fault fault = ledger_begin(ledger, TRANSACTION_WRITE);
     ledger_queue_leave();
     return fault;
 }
 
 enum fault small_end(struct ledger *ledger, enum fault fault)
 {
-    sqlite3_stmt *s;
-    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_COMMIT, &s);
-    if (fault == FAULT_NONE) fault = statement_close(ledger, STATEMENT_COMMIT, sqlite3_step(s));
+    if (fault == FAULT_NONE) fault = ledger_commit(ledger);
     if (fault != FAULT_NONE) ledger_undo(ledger);
     return fault;
 }
 
-static bool row_hook(sqlite3_stmt *s, struct hook *out)
+static bool row_hook(struct cursor *s, struct hook *out)
 {
     bool good = row_string(s, 0, out->seller, sizeof(out->seller)) && row_string(s, 1, out->url, sizeof(out->url)) &&
                 row_string(s, 2, out->secret, sizeof(out->secret)) &&
@@ -42,51 +37,51 @@ static bool row_hook(sqlite3_stmt *s, struct hook *out)
 enum fault ledger_hook(struct ledger *ledger, struct slice seller, struct hook *out, bool *found)
 {
     *found = false;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_HOOK, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, seller);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
     bool damaged = *found && !row_hook(s, out);
-    fault = statement_close(ledger, STATEMENT_HOOK, rc);
+    fault = statement_close(ledger, STATEMENT_HOOK, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_each_hook(struct ledger *ledger, enum fault (*visit)(void *arg, const struct hook *hook), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_HOOKS_EACH, &s);
     if (fault != FAULT_NONE) return fault;
     struct hook hook;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
         fault = row_hook(s, &hook) ? visit(arg, &hook) : FAULT_DAMAGE;
         if (fault != FAULT_NONE) break;
     }
-    enum fault closed = statement_close(ledger, STATEMENT_HOOKS_EACH, rc);
+    enum fault closed = statement_close(ledger, STATEMENT_HOOKS_EACH, step);
     return fault != FAULT_NONE ? fault : closed;
 }
 
 static enum fault hooks_changed(struct ledger *ledger)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_HOOKS_CHANGED, &s);
-    return fault != FAULT_NONE ? fault : statement_close(ledger, STATEMENT_HOOKS_CHANGED, sqlite3_step(s));
+    return fault != FAULT_NONE ? fault : statement_close(ledger, STATEMENT_HOOKS_CHANGED, cursor_step(s));
 }
 
 static enum fault some_drop(struct ledger *ledger, enum statement id, struct slice seller, uint64_t parameter,
                             uint64_t *count)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, seller);
     bind_number(s, 2, parameter);
     ledger_queue_enter();
-    fault = statement_close(ledger, id, sqlite3_step(s));
+    fault = statement_close(ledger, id, cursor_step(s));
     ledger_queue_leave();
-    *count = fault == FAULT_NONE ? (uint64_t)sqlite3_changes(ledger->db) : 0;
+    *count = fault == FAULT_NONE ? (uint64_t)ledger_changes(ledger) : 0;
     return fault;
 }
 
@@ -140,7 +135,7 @@ static void hook_change(struct hook *hook, const struct hook_put *put, bool foun
 
 static enum fault hook_write(struct ledger *ledger, const struct hook *hook)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_HOOK_PUT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_string(s, 1, hook->seller);
@@ -149,7 +144,7 @@ static enum fault hook_write(struct ledger *ledger, const struct hook *hook)
     bind_string(s, 4, hook->secret_before);
     bind_number(s, 5, hook->before_until_ms);
     bind_number(s, 6, hook->since_ms);
-    return statement_close(ledger, STATEMENT_HOOK_PUT, sqlite3_step(s));
+    return statement_close(ledger, STATEMENT_HOOK_PUT, cursor_step(s));
 }
 
 enum fault ledger_hook_put(struct ledger *ledger, const struct hook_put *put, struct hook *out, bool *fresh)
@@ -177,13 +172,13 @@ enum fault ledger_hook_delete(struct ledger *ledger, struct slice seller, bool *
     enum fault fault = notices_purge(ledger, seller);
     if (fault == FAULT_NONE) fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
-    sqlite3_stmt *s;
+    struct cursor *s;
     fault = notices_purge(ledger, seller);
     if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_HOOK_DELETE, &s);
     if (fault == FAULT_NONE) {
         bind_slice(s, 1, seller);
-        fault = statement_close(ledger, STATEMENT_HOOK_DELETE, sqlite3_step(s));
-        *found = sqlite3_changes(ledger->db) == 1;
+        fault = statement_close(ledger, STATEMENT_HOOK_DELETE, cursor_step(s));
+        *found = ledger_changes(ledger) == 1;
     }
     if (fault == FAULT_NONE) fault = hooks_changed(ledger);
     return small_end(ledger, fault);
@@ -191,17 +186,17 @@ enum fault ledger_hook_delete(struct ledger *ledger, struct slice seller, bool *
 
 enum fault ledger_outbox_mark(struct ledger *ledger, struct outbox_mark *out)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_MARK, &s);
     if (fault != FAULT_NONE) return fault;
-    int rc = sqlite3_step(s);
-    bool found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    bool found = step == STEP_ROW;
     if (found) {
-        out->hooks_version = (uint64_t)sqlite3_column_int64(s, 0);
-        out->told_ms = (uint64_t)sqlite3_column_int64(s, 1);
-        out->hooks_any = sqlite3_column_int64(s, 2) != 0;
+        out->hooks_version = (uint64_t)column_number(s, 0);
+        out->told_ms = (uint64_t)column_number(s, 1);
+        out->hooks_any = column_number(s, 2) != 0;
     }
-    fault = statement_close(ledger, STATEMENT_OUTBOX_MARK, rc);
+    fault = statement_close(ledger, STATEMENT_OUTBOX_MARK, step);
     if (fault == FAULT_NONE && !found) {
         log_error("ledger", "%s does not say how far its outbox was filled", ledger->path);
         return FAULT_DAMAGE;

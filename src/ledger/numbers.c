@@ -4,16 +4,16 @@
 /* A tally of a sale that has no sums yet in this transaction: where it stands, to know when it sells out. */
 enum fault numbers_begin(struct ledger *ledger, struct tally *tally)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALE_LEFT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, tally->sale_id);
-    int rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW) {
-        tally->available_before = sqlite3_column_int64(s, 0);
-        tally->sold_out_ms = (uint64_t)sqlite3_column_int64(s, 1);
+    enum step step = cursor_step(s);
+    if (step == STEP_ROW) {
+        tally->available_before = column_number(s, 0);
+        tally->sold_out_ms = (uint64_t)column_number(s, 1);
     }
-    return statement_close(ledger, STATEMENT_SALE_LEFT, rc);
+    return statement_close(ledger, STATEMENT_SALE_LEFT, step);
 }
 
 /* The last unit went to a buyer: the first time counts. */
@@ -74,7 +74,7 @@ enum fault numbers_ended(struct ledger *ledger, struct tally *tally, const struc
 }
 
 /* The parameters of the update that writes the other sums, from ?8 on. */
-void numbers_bind(sqlite3_stmt *s, const struct tally *tally)
+void numbers_bind(struct cursor *s, const struct tally *tally)
 {
     const struct tally_numbers *numbers = &tally->numbers;
     bind_signed(s, 8, numbers->holds_made);
@@ -91,15 +91,15 @@ void numbers_bind(sqlite3_stmt *s, const struct tally *tally)
 
 enum fault ledger_numbers(struct ledger *ledger, uint64_t sale_id, struct ledger_numbers *out, bool *found)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALE_NUMBERS, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, sale_id);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
     if (*found) {
         uint64_t values[13];
-        for (int i = 0; i < 13; i++) values[i] = (uint64_t)sqlite3_column_int64(s, i);
+        for (int i = 0; i < 13; i++) values[i] = (uint64_t)column_number(s, i);
         uint64_t made = values[10], holds_made = values[0], holds_paid = values[1];
         *out = (struct ledger_numbers){
             .holds_made = holds_made, .holds_paid = holds_paid, .units_returned = values[8], .sold_out_ms = values[9]
@@ -114,15 +114,15 @@ enum fault ledger_numbers(struct ledger *ledger, uint64_t sale_id, struct ledger
         out->units[ORDER_HELD] = values[11];
         out->units[ORDER_PAID] = values[12];
     }
-    return statement_close(ledger, STATEMENT_SALE_NUMBERS, rc);
+    return statement_close(ledger, STATEMENT_SALE_NUMBERS, step);
 }
 
 enum fault ledger_each_miscounted_sale(struct ledger *ledger, void (*visit)(void *arg, uint64_t id), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALES_MISCOUNTED, &s);
     if (fault != FAULT_NONE) return fault;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) visit(arg, (uint64_t)sqlite3_column_int64(s, 0));
-    return statement_close(ledger, STATEMENT_SALES_MISCOUNTED, rc);
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) visit(arg, (uint64_t)column_number(s, 0));
+    return statement_close(ledger, STATEMENT_SALES_MISCOUNTED, step);
 }

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #include <assert.h>
 
@@ -36,7 +36,7 @@ static uint64_t stream_of(const struct notice *notice)
 
 static enum fault notice_insert(struct ledger *ledger, struct slice seller, const struct notice *notice)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_INSERT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, seller);
@@ -46,7 +46,7 @@ static enum fault notice_insert(struct ledger *ledger, struct slice seller, cons
     bind_number(s, 5, notice->order_no);
     bind_number(s, 6, notice->event_id);
     bind_number(s, 7, notice->at_ms);
-    return statement_close(ledger, STATEMENT_OUTBOX_INSERT, sqlite3_step(s));
+    return statement_close(ledger, STATEMENT_OUTBOX_INSERT, cursor_step(s));
 }
 
 /* Filing. */
@@ -86,22 +86,22 @@ static int64_t available_change(const struct decision *d)
 static enum fault hooked_read(struct ledger *ledger, uint64_t sale_id, struct hooked_sale *hooked)
 {
     *hooked = (struct hooked_sale){ .sale_id = 0 };
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_SALE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, sale_id);
-    int rc = sqlite3_step(s);
-    bool good = rc == SQLITE_ROW && row_string(s, 0, hooked->seller, sizeof(hooked->seller));
+    enum step step = cursor_step(s);
+    bool good = step == STEP_ROW && row_string(s, 0, hooked->seller, sizeof(hooked->seller));
     if (good) {
         const struct tally *tally = &ledger->tallies[sale_id % TALLIES];
-        hooked->available = sqlite3_column_int64(s, 1) + (tally->sale_id == sale_id ? tally->available : 0);
-        int64_t since_ms = sqlite3_column_int64(s, 2);
+        hooked->available = column_number(s, 1) + (tally->sale_id == sale_id ? tally->available : 0);
+        int64_t since_ms = column_number(s, 2);
         hooked->hooked = since_ms >= 0;
         hooked->since_ms = since_ms >= 0 ? (uint64_t)since_ms : 0;
         hooked->sale_id = sale_id;
         hooked->transaction = ledger->transaction;
     }
-    fault = statement_close(ledger, STATEMENT_OUTBOX_SALE, rc);
+    fault = statement_close(ledger, STATEMENT_OUTBOX_SALE, step);
     if (fault == FAULT_NONE && !good) {
         log_error("ledger", "sale %llu of a decision just filed is not there", (unsigned long long)sale_id);
         return FAULT_DAMAGE;
@@ -165,25 +165,25 @@ enum fault outbox_file(struct ledger *ledger, const struct decision *d)
 enum fault ledger_outbox_moments(struct ledger *ledger, struct outbox_span span, bool *any)
 {
     *any = false;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_CLOSINGS, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, span.from_ms);
     bind_number(s, 2, span.to_ms);
-    int rc = sqlite3_step(s);
-    *any = rc == SQLITE_ROW && sqlite3_column_int64(s, 0) != 0;
-    return statement_close(ledger, STATEMENT_OUTBOX_CLOSINGS, rc);
+    enum step step = cursor_step(s);
+    *any = step == STEP_ROW && column_number(s, 0) != 0;
+    return statement_close(ledger, STATEMENT_OUTBOX_CLOSINGS, step);
 }
 
 static enum fault closings_file(struct ledger *ledger, struct outbox_span span)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, span.from_ms);
     bind_number(s, 2, span.to_ms);
     bind_number(s, 3, NOTICE_SALE_TIMED_OUT);
-    return statement_close(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, sqlite3_step(s));
+    return statement_close(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, cursor_step(s));
 }
 
 /* Those whose seller has no hook, or has one since later, are told with this, too. */
@@ -192,12 +192,12 @@ static enum fault openings_file(struct ledger *ledger, uint64_t to_ms)
     static const enum statement steps[] = { STATEMENT_OUTBOX_FILE_OPENINGS, STATEMENT_EVENTS_TOLD };
     enum fault fault = FAULT_NONE;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && fault == FAULT_NONE; i++) {
-        sqlite3_stmt *s;
+        struct cursor *s;
         fault = statement_open(ledger, steps[i], &s);
         if (fault != FAULT_NONE) break;
         bind_number(s, 1, to_ms);
         if (i == 0) bind_number(s, 2, NOTICE_EVENT_OPENED);
-        fault = statement_close(ledger, steps[i], sqlite3_step(s));
+        fault = statement_close(ledger, steps[i], cursor_step(s));
     }
     return fault;
 }
@@ -213,14 +213,14 @@ enum fault ledger_outbox_file_moments(struct ledger *ledger, struct outbox_span 
 {
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
-    sqlite3_stmt *s;
+    struct cursor *s;
     fault = statement_open(ledger, STATEMENT_OUTBOX_TOLD, &s);
     if (fault == FAULT_NONE) {
         bind_number(s, 1, span.from_ms);
         bind_number(s, 2, span.to_ms);
-        fault = statement_close(ledger, STATEMENT_OUTBOX_TOLD, sqlite3_step(s));
+        fault = statement_close(ledger, STATEMENT_OUTBOX_TOLD, cursor_step(s));
     }
-    if (fault == FAULT_NONE && sqlite3_changes(ledger->db) == 1) fault = moments_write(ledger, span);
+    if (fault == FAULT_NONE && ledger_changes(ledger) == 1) fault = moments_write(ledger, span);
     return small_end(ledger, fault);
 }
 
@@ -230,13 +230,13 @@ static enum fault tests_count(struct ledger *ledger, struct slice seller, int64_
     static const enum statement steps[] = { STATEMENT_OUTBOX_TESTS_DROP, STATEMENT_OUTBOX_TESTS };
     enum fault fault = FAULT_NONE;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && fault == FAULT_NONE; i++) {
-        sqlite3_stmt *s;
+        struct cursor *s;
         fault = statement_open(ledger, steps[i], &s);
         if (fault != FAULT_NONE) break;
         bind_slice(s, 1, seller);
-        int rc = sqlite3_step(s);
-        *count = rc == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-        fault = statement_close(ledger, steps[i], rc);
+        enum step step = cursor_step(s);
+        *count = step == STEP_ROW ? column_number(s, 0) : 0;
+        fault = statement_close(ledger, steps[i], step);
     }
     return fault;
 }
@@ -250,14 +250,14 @@ enum fault ledger_outbox_test(struct ledger *ledger, struct slice seller, uint64
     fault = tests_count(ledger, seller, &count);
     if (fault == FAULT_NONE && count < OUTBOX_TESTS_MAX) {
         fault = notice_insert(ledger, seller, &(struct notice){ .kind = NOTICE_TEST, .at_ms = now_ms });
-        *id = (uint64_t)sqlite3_last_insert_rowid(ledger->db);
+        *id = ledger_last_id(ledger);
     }
     return small_end(ledger, fault);
 }
 
 /* What the courier asks and records. */
 
-static bool row_notice(sqlite3_stmt *s, struct notice *out)
+static bool row_notice(struct cursor *s, struct notice *out)
 {
     uint32_t kind, state;
     bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_string(s, 1, out->seller, sizeof(out->seller)) &&
@@ -268,7 +268,7 @@ static bool row_notice(sqlite3_stmt *s, struct notice *out)
                 row_u32(s, 10, UINT32_MAX, &out->attempts) && row_u32(s, 11, UINT32_MAX, &out->status) &&
                 row_string(s, 12, out->error, sizeof(out->error)) && row_u32(s, 13, UINT32_MAX, &out->part);
     if (!good) {
-        log_error("ledger", "notice %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+        log_error("ledger", "notice %lld has a value that cannot be", (long long)column_number(s, 0));
         return false;
     }
     out->kind = (enum notice_kind)kind;
@@ -280,39 +280,39 @@ static bool row_notice(sqlite3_stmt *s, struct notice *out)
 static enum fault notices_list(struct ledger *ledger, enum statement id,
                                void (*visit)(void *arg, const struct notice *notice), void *arg)
 {
-    sqlite3_stmt *s = ledger->statements[id];
+    struct cursor *s = ledger->statements[id];
     struct notice notice;
     bool damaged = false;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
         damaged = !row_notice(s, &notice);
         if (damaged) break;
         visit(arg, &notice);
     }
-    enum fault fault = statement_close(ledger, id, rc);
+    enum fault fault = statement_close(ledger, id, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_outbox_seller(struct ledger *ledger, char seller[USERNAME_BYTES_MAX + 1], bool *found)
 {
     *found = false;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_SELLER, &s);
     if (fault != FAULT_NONE) return fault;
     char after[USERNAME_BYTES_MAX + 1];
     memcpy(after, seller, sizeof(after));
     bind_string(s, 1, after);
-    int rc = sqlite3_step(s);
-    bool damaged = rc == SQLITE_ROW && !row_string(s, 0, seller, USERNAME_BYTES_MAX + 1);
-    *found = rc == SQLITE_ROW && !damaged;
-    fault = statement_close(ledger, STATEMENT_OUTBOX_SELLER, rc);
+    enum step step = cursor_step(s);
+    bool damaged = step == STEP_ROW && !row_string(s, 0, seller, USERNAME_BYTES_MAX + 1);
+    *found = step == STEP_ROW && !damaged;
+    fault = statement_close(ledger, STATEMENT_OUTBOX_SELLER, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_outbox_due(struct ledger *ledger, const struct outbox_due *due,
                              void (*visit)(void *arg, const struct notice *notice), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_DUE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, due->seller);
@@ -324,29 +324,29 @@ enum fault ledger_outbox_due(struct ledger *ledger, const struct outbox_due *due
 /* The stream of a notice; 0 if it is not there any more. */
 static enum fault stream_read(struct ledger *ledger, uint64_t id, uint64_t *stream)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_STREAM, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, id);
-    int rc = sqlite3_step(s);
-    *stream = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
-    return statement_close(ledger, STATEMENT_OUTBOX_STREAM, rc);
+    enum step step = cursor_step(s);
+    *stream = step == STEP_ROW ? (uint64_t)column_number(s, 0) : 0;
+    return statement_close(ledger, STATEMENT_OUTBOX_STREAM, step);
 }
 
 /* The first pending notice of a stream need not wait any longer. */
 static enum fault stream_go_on(struct ledger *ledger, uint64_t stream, uint64_t now_ms)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_NEXT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, stream);
     bind_number(s, 2, now_ms);
-    return statement_close(ledger, STATEMENT_OUTBOX_NEXT, sqlite3_step(s));
+    return statement_close(ledger, STATEMENT_OUTBOX_NEXT, cursor_step(s));
 }
 
 static enum fault failure_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms, uint64_t *gone)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_FAILED, &s);
     if (fault != FAULT_NONE) return fault;
     bool given_up = result->outcome == TRY_GIVEN_UP;
@@ -356,14 +356,14 @@ static enum fault failure_record(struct ledger *ledger, const struct outbox_resu
     bind_number(s, 4, result->status);
     bind_string(s, 5, result->error);
     bind_number(s, 6, result->since_ms);
-    fault = statement_close(ledger, STATEMENT_OUTBOX_FAILED, sqlite3_step(s));
-    if (fault == FAULT_NONE && given_up) *gone += (uint64_t)sqlite3_changes(ledger->db);
+    fault = statement_close(ledger, STATEMENT_OUTBOX_FAILED, cursor_step(s));
+    if (fault == FAULT_NONE && given_up) *gone += (uint64_t)ledger_changes(ledger);
     if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_HOOK_FAILED, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, result->seller);
     bind_number(s, 2, now_ms);
     bind_string(s, 3, result->error);
-    return statement_close(ledger, STATEMENT_HOOK_FAILED, sqlite3_step(s));
+    return statement_close(ledger, STATEMENT_HOOK_FAILED, cursor_step(s));
 }
 
 static enum fault result_record(struct ledger *ledger, const struct outbox_result *result, uint64_t now_ms,
@@ -373,11 +373,11 @@ static enum fault result_record(struct ledger *ledger, const struct outbox_resul
     enum fault fault = stream_read(ledger, result->id, &stream);
     if (fault != FAULT_NONE || stream == 0) return fault;
     if (result->outcome == TRY_DELIVERED) {
-        sqlite3_stmt *s;
+        struct cursor *s;
         fault = statement_open(ledger, STATEMENT_OUTBOX_DELETE, &s);
         if (fault != FAULT_NONE) return fault;
         bind_number(s, 1, result->id);
-        fault = statement_close(ledger, STATEMENT_OUTBOX_DELETE, sqlite3_step(s));
+        fault = statement_close(ledger, STATEMENT_OUTBOX_DELETE, cursor_step(s));
     } else {
         fault = failure_record(ledger, result, now_ms, given_up);
     }
@@ -399,23 +399,23 @@ enum fault ledger_outbox_counts(struct ledger *ledger, struct slice seller, stru
 {
     *out = (struct outbox_counts){ .pending = 0 };
     enum statement id = seller.len > 0 ? STATEMENT_OUTBOX_COUNTS_SELLER : STATEMENT_OUTBOX_COUNTS;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     if (seller.len > 0) bind_slice(s, 1, seller);
-    int rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW) {
-        out->pending = (uint64_t)sqlite3_column_int64(s, 0);
-        out->failed = (uint64_t)sqlite3_column_int64(s, 1);
-        out->oldest_ms = (uint64_t)sqlite3_column_int64(s, 2);
+    enum step step = cursor_step(s);
+    if (step == STEP_ROW) {
+        out->pending = (uint64_t)column_number(s, 0);
+        out->failed = (uint64_t)column_number(s, 1);
+        out->oldest_ms = (uint64_t)column_number(s, 2);
     }
-    return statement_close(ledger, id, rc);
+    return statement_close(ledger, id, step);
 }
 
 enum fault ledger_outbox_list(struct ledger *ledger, const struct outbox_query *query,
                               void (*visit)(void *arg, const struct notice *notice), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_LIST, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, query->seller);

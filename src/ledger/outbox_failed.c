@@ -1,6 +1,6 @@
 /* Notices that are given up, and those that failed and are sent again: many at a time. */
 #include "ledger/outbox.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #define CHANGED_AT_ONCE 5000
 
@@ -14,21 +14,21 @@ struct bulk {
 /* The next so many rows. */
 static enum fault bulk_find(struct ledger *ledger, const struct bulk *bulk, const struct outbox_age *age, uint64_t span[3])
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, bulk->span, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, age->seller);
     bind_number(s, 2, age->since_ms_max);
     bind_number(s, 3, CHANGED_AT_ONCE);
-    int rc = sqlite3_step(s);
-    for (int i = 0; i < 3; i++) span[i] = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, i) : 0;
-    return statement_close(ledger, bulk->span, rc);
+    enum step step = cursor_step(s);
+    for (int i = 0; i < 3; i++) span[i] = step == STEP_ROW ? (uint64_t)column_number(s, i) : 0;
+    return statement_close(ledger, bulk->span, step);
 }
 
 static enum fault bulk_step(struct ledger *ledger, enum statement id, const struct outbox_age *age, const uint64_t span[3],
                             const struct bulk *bulk)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, age->seller);
@@ -36,7 +36,7 @@ static enum fault bulk_step(struct ledger *ledger, enum statement id, const stru
     bind_number(s, 3, span[1]);
     bind_number(s, 4, span[2]);
     if (id == STATEMENT_OUTBOX_UNPARK) bind_number(s, 5, (uint64_t)bulk->after);
-    return statement_close(ledger, id, sqlite3_step(s));
+    return statement_close(ledger, id, cursor_step(s));
 }
 
 /* Then the streams of these rows, and no others, go on where nothing is before a parked notice any more: so that many such
@@ -50,7 +50,7 @@ static enum fault bulk_change(struct ledger *ledger, const struct bulk *bulk, co
     fault = bulk_find(ledger, bulk, age, span);
     if (fault == FAULT_NONE && span[0] > 0) {
         fault = bulk_step(ledger, bulk->change, age, span, bulk);
-        if (fault == FAULT_NONE) *count = (uint64_t)sqlite3_changes(ledger->db);
+        if (fault == FAULT_NONE) *count = (uint64_t)ledger_changes(ledger);
         if (fault == FAULT_NONE) fault = bulk_step(ledger, STATEMENT_OUTBOX_UNPARK, age, span, bulk);
     }
     return small_end(ledger, fault);
@@ -64,16 +64,16 @@ enum fault ledger_outbox_give_up(struct ledger *ledger, const struct outbox_age 
 
 static enum fault retry_one(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t now_ms, uint64_t *count)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_RETRY, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, seller);
     bind_number(s, 2, id);
     bind_number(s, 3, now_ms);
     ledger_queue_enter();
-    fault = statement_close(ledger, STATEMENT_OUTBOX_RETRY, sqlite3_step(s));
+    fault = statement_close(ledger, STATEMENT_OUTBOX_RETRY, cursor_step(s));
     ledger_queue_leave();
-    *count = fault == FAULT_NONE ? (uint64_t)sqlite3_changes(ledger->db) : 0;
+    *count = fault == FAULT_NONE ? (uint64_t)ledger_changes(ledger) : 0;
     return fault;
 }
 

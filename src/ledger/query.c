@@ -1,75 +1,75 @@
 /* Questions people ask: one sale, one order, and lists, newest first. */
 #include "ledger/schema.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #include <assert.h>
 
 enum fault ledger_sale(struct ledger *ledger, uint64_t id, struct sale *out, bool *found)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, id);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
     bool damaged = *found && !row_sale(s, out);
-    fault = statement_close(ledger, STATEMENT_SALE, rc);
+    fault = statement_close(ledger, STATEMENT_SALE, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_order(struct ledger *ledger, uint64_t no, struct ledger_order *out, bool *found)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDER, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, no);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
     bool damaged = *found && !row_order(s, out);
-    fault = statement_close(ledger, STATEMENT_ORDER, rc);
+    fault = statement_close(ledger, STATEMENT_ORDER, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_token(struct ledger *ledger, uint64_t nonce, struct ledger_token *out, bool *found)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_TOKEN, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, nonce);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
     bool damaged = *found && !row_token(s, out);
-    fault = statement_close(ledger, STATEMENT_TOKEN, rc);
+    fault = statement_close(ledger, STATEMENT_TOKEN, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_order_by_key(struct ledger *ledger, const struct ledger_key *key, struct order *out, bool *found)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDER_BY_KEY, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, key->sale_id);
     bind_slice(s, 2, key->buyer);
     bind_slice(s, 3, key->key);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW;
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
     struct ledger_order row;
     bool damaged = *found && !row_order(s, &row);
     if (*found && !damaged) *out = row.order;
-    fault = statement_close(ledger, STATEMENT_ORDER_BY_KEY, rc);
+    fault = statement_close(ledger, STATEMENT_ORDER_BY_KEY, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
 enum fault ledger_order_place(struct ledger *ledger, uint64_t sale_id, uint64_t no, uint64_t *place)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDER_PLACE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, sale_id);
     bind_number(s, 2, no);
-    int rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW) *place = (uint64_t)sqlite3_column_int64(s, 0);
-    return statement_close(ledger, STATEMENT_ORDER_PLACE, rc);
+    enum step step = cursor_step(s);
+    if (step == STEP_ROW) *place = (uint64_t)column_number(s, 0);
+    return statement_close(ledger, STATEMENT_ORDER_PLACE, step);
 }
 
 /* Numbers in the database have 63 bits: no id is at or above the bound this answers. */
@@ -87,7 +87,7 @@ enum fault ledger_sales(struct ledger *ledger, const struct ledger_sales_query *
                         : query->seller.len > 0 ? STATEMENT_SALES_LIST_SELLER
                         : live                  ? STATEMENT_SALES_LIST_LIVE
                                                 : STATEMENT_SALES_LIST;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, query->now_ms);
@@ -99,13 +99,13 @@ enum fault ledger_sales(struct ledger *ledger, const struct ledger_sales_query *
 
     struct sale sale;
     bool damaged = false;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
         damaged = !row_sale(s, &sale);
         if (damaged) break;
         visit(arg, &sale);
     }
-    fault = statement_close(ledger, id, rc);
+    fault = statement_close(ledger, id, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
@@ -113,17 +113,17 @@ enum fault ledger_sales(struct ledger *ledger, const struct ledger_sales_query *
 static enum fault orders_list(struct ledger *ledger, enum statement id, void (*visit)(void *arg, const struct order *order),
                               void *arg, uint32_t *count)
 {
-    sqlite3_stmt *s = ledger->statements[id];
+    struct cursor *s = ledger->statements[id];
     struct ledger_order row;
     bool damaged = false;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
         damaged = !row_order(s, &row);
         if (damaged) break;
         visit(arg, &row.order);
         ++*count;
     }
-    enum fault fault = statement_close(ledger, id, rc);
+    enum fault fault = statement_close(ledger, id, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
@@ -132,7 +132,7 @@ struct span {
     uint64_t from, below;
 };
 
-static void bind_orders(sqlite3_stmt *s, const struct ledger_orders_query *query, const struct span *span)
+static void bind_orders(struct cursor *s, const struct ledger_orders_query *query, const struct span *span)
 {
     bind_slice(s, 1, query->seller);
     bind_number(s, 2, span->below);
@@ -145,25 +145,25 @@ static void bind_orders(sqlite3_stmt *s, const struct ledger_orders_query *query
 
 static enum fault order_last(struct ledger *ledger, uint64_t *no)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_LAST, &s);
     if (fault != FAULT_NONE) return fault;
-    int rc = sqlite3_step(s);
-    *no = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
-    return statement_close(ledger, STATEMENT_ORDERS_LAST, rc);
+    enum step step = cursor_step(s);
+    *no = step == STEP_ROW ? (uint64_t)column_number(s, 0) : 0;
+    return statement_close(ledger, STATEMENT_ORDERS_LAST, step);
 }
 
 /* Number and time of the first order from no on; there is one. */
 static enum fault order_from(struct ledger *ledger, uint64_t no, uint64_t *found, uint64_t *won_ms)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_FROM, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, no);
-    int rc = sqlite3_step(s);
-    *found = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : no;
-    *won_ms = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 1) : 0;
-    return statement_close(ledger, STATEMENT_ORDERS_FROM, rc);
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW ? (uint64_t)column_number(s, 0) : no;
+    *won_ms = step == STEP_ROW ? (uint64_t)column_number(s, 1) : 0;
+    return statement_close(ledger, STATEMENT_ORDERS_FROM, step);
 }
 
 /* The number at which orders won at this time or later begin. Numbers rise with time, so no index of times is kept: halving
@@ -211,7 +211,7 @@ static enum fault orders_of_buyer(struct ledger *ledger, const struct ledger_ord
     uint32_t count = 0;
     for (uint64_t eras = (last >> ORDERS_ERA_BITS) + 1; eras > span.from >> ORDERS_ERA_BITS && count < query->limit;
          eras--) {
-        sqlite3_stmt *s;
+        struct cursor *s;
         fault = statement_open(ledger, STATEMENT_ORDERS_LIST_BUYER, &s);
         if (fault != FAULT_NONE) return fault;
         bind_orders(s, query, &span);
@@ -236,7 +236,7 @@ enum fault ledger_orders(struct ledger *ledger, const struct ledger_orders_query
     } else if (ended) {
         id = STATEMENT_ORDERS_LIST_ENDED;
     }
-    sqlite3_stmt *s;
+    struct cursor *s;
     struct span span;
     enum fault fault = span_find(ledger, query, &span);
     if (fault == FAULT_NONE) fault = statement_open(ledger, id, &s);
@@ -249,7 +249,7 @@ enum fault ledger_orders(struct ledger *ledger, const struct ledger_orders_query
 enum fault ledger_sales_of(struct ledger *ledger, const struct ledger_page *page,
                            void (*visit)(void *arg, const struct sale *sale), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALES_PAGE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, page->name);
@@ -257,12 +257,12 @@ enum fault ledger_sales_of(struct ledger *ledger, const struct ledger_page *page
     bind_number(s, 3, page->skip < INT64_MAX ? page->skip : INT64_MAX);
     struct sale sale;
     bool damaged = false;
-    int rc;
-    while (!damaged && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+    enum step step;
+    while (!damaged && (step = cursor_step(s)) == STEP_ROW) {
         damaged = !row_sale(s, &sale);
         if (!damaged) visit(arg, &sale);
     }
-    fault = statement_close(ledger, STATEMENT_SALES_PAGE, rc);
+    fault = statement_close(ledger, STATEMENT_SALES_PAGE, step);
     return damaged ? FAULT_DAMAGE : fault;
 }
 
@@ -275,21 +275,21 @@ enum fault ledger_sales_won(struct ledger *ledger, const struct ledger_page *pag
     if (fault != FAULT_NONE) return fault;
     uint32_t count = 0;
     for (uint64_t era = 0; era <= last >> ORDERS_ERA_BITS && count < page->limit; era++) {
-        sqlite3_stmt *s;
+        struct cursor *s;
         fault = statement_open(ledger, STATEMENT_SALES_WON, &s);
         if (fault != FAULT_NONE) return fault;
         bind_slice(s, 1, page->name);
         bind_number(s, 2, era);
         struct sale sale;
         bool damaged = false;
-        int rc = SQLITE_DONE;
-        while (!damaged && count < page->limit && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        enum step step = STEP_DONE;
+        while (!damaged && count < page->limit && (step = cursor_step(s)) == STEP_ROW) {
             if (seen++ < page->skip) continue;
             damaged = !row_sale(s, &sale);
             if (!damaged) visit(arg, &sale);
             count++;
         }
-        fault = statement_close(ledger, STATEMENT_SALES_WON, rc);
+        fault = statement_close(ledger, STATEMENT_SALES_WON, step);
         if (damaged || fault != FAULT_NONE) return damaged ? FAULT_DAMAGE : fault;
     }
     return FAULT_NONE;

@@ -1,43 +1,42 @@
 /* Rows read back as values. A value that cannot be was not written by us: the row is damaged, and nobody sells by it. */
 #include "base/log.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-bool row_string(sqlite3_stmt *statement, int column, char *out, size_t size)
+bool row_string(struct cursor *cursor, int column, char *out, size_t size)
 {
-    const unsigned char *text = sqlite3_column_text(statement, column);
-    size_t len = (size_t)sqlite3_column_bytes(statement, column);
-    if (text == NULL || len >= size || memchr(text, 0, len) != NULL) return false;
-    memcpy(out, text, len);
-    out[len] = '\0';
+    struct slice text = column_text(cursor, column);
+    if (text.data == NULL || text.len >= size || memchr(text.data, 0, text.len) != NULL) return false;
+    memcpy(out, text.data, text.len);
+    out[text.len] = '\0';
     return true;
 }
 
-bool row_u64(sqlite3_stmt *statement, int column, uint64_t max, uint64_t *out)
+bool row_u64(struct cursor *cursor, int column, uint64_t max, uint64_t *out)
 {
-    int64_t value = sqlite3_column_int64(statement, column);
+    int64_t value = column_number(cursor, column);
     if (value < 0 || (uint64_t)value > max) return false;
     *out = (uint64_t)value;
     return true;
 }
 
-bool row_u32(sqlite3_stmt *statement, int column, uint32_t max, uint32_t *out)
+bool row_u32(struct cursor *cursor, int column, uint32_t max, uint32_t *out)
 {
     uint64_t value;
-    if (!row_u64(statement, column, max, &value)) return false;
+    if (!row_u64(cursor, column, max, &value)) return false;
     *out = (uint32_t)value;
     return true;
 }
 
-static bool row_amount(sqlite3_stmt *statement, int column, int64_t max, int64_t *out)
+static bool row_amount(struct cursor *cursor, int column, int64_t max, int64_t *out)
 {
-    *out = sqlite3_column_int64(statement, column);
+    *out = column_number(cursor, column);
     return *out >= -1 && *out <= max;
 }
 
-static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
+static bool row_terms(struct cursor *s, struct sale_terms *terms)
 {
     uint32_t admission, late_payment;
     if (!row_u32(s, 11, ADMISSION_LAST, &admission) || !row_u32(s, 18, LATE_PAYMENT_LAST, &late_payment) ||
@@ -58,21 +57,21 @@ static bool row_terms(sqlite3_stmt *s, struct sale_terms *terms)
            row_u64(s, 9, TIME_MS_MAX, &terms->closes_ms) && row_u32(s, 10, PAY_WITHIN_S_MAX, &terms->pay_within_s);
 }
 
-static bool row_counts(sqlite3_stmt *s, struct sale_counts *counts)
+static bool row_counts(struct cursor *s, struct sale_counts *counts)
 {
     return row_u32(s, 20, STOCK_MAX, &counts->offered) && row_u32(s, 21, STOCK_MAX, &counts->available) &&
            row_u32(s, 22, STOCK_MAX, &counts->held) && row_u32(s, 23, STOCK_MAX, &counts->sold) &&
            (uint64_t)counts->available + counts->held + counts->sold == counts->offered;
 }
 
-bool row_sale(sqlite3_stmt *s, struct sale *out)
+bool row_sale(struct cursor *s, struct sale *out)
 {
     uint32_t paused, closed;
     bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_string(s, 1, out->seller, sizeof(out->seller)) &&
                 row_terms(s, &out->terms) && row_counts(s, &out->counts) && row_u64(s, 24, INT64_MAX, &out->orders_made) &&
                 row_u64(s, 25, INT64_MAX, &out->tokens_given) && row_u32(s, 26, 1, &paused) && row_u32(s, 27, 1, &closed);
     if (!good) {
-        log_error("ledger", "sale %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+        log_error("ledger", "sale %lld has a value that cannot be", (long long)column_number(s, 0));
         return false;
     }
     out->paused = paused != 0;
@@ -80,7 +79,7 @@ bool row_sale(sqlite3_stmt *s, struct sale *out)
     return true;
 }
 
-static bool row_end(sqlite3_stmt *s, struct ledger_order *out)
+static bool row_end(struct cursor *s, struct ledger_order *out)
 {
     uint32_t canceller;
     if (!row_string(s, 10, out->payment_ref, sizeof(out->payment_ref)) || !row_u64(s, 11, TIME_MS_MAX, &out->ended_ms) ||
@@ -90,7 +89,7 @@ static bool row_end(sqlite3_stmt *s, struct ledger_order *out)
     return true;
 }
 
-bool row_order(sqlite3_stmt *s, struct ledger_order *row)
+bool row_order(struct cursor *s, struct ledger_order *row)
 {
     struct order *out = &row->order;
     uint32_t state;
@@ -101,18 +100,18 @@ bool row_order(sqlite3_stmt *s, struct ledger_order *row)
                 row_string(s, 8, out->key, sizeof(out->key)) && row_u64(s, 9, INT64_MAX, &out->token_nonce) &&
                 row_end(s, row);
     if (!good) {
-        log_error("ledger", "order %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+        log_error("ledger", "order %lld has a value that cannot be", (long long)column_number(s, 0));
         return false;
     }
     out->state = (enum order_state)state;
     return true;
 }
 
-bool row_token(sqlite3_stmt *s, struct ledger_token *out)
+bool row_token(struct cursor *s, struct ledger_token *out)
 {
     bool good = row_u64(s, 0, INT64_MAX, &out->nonce) && row_u64(s, 1, INT64_MAX, &out->sale_id) &&
                 row_string(s, 2, out->buyer, sizeof(out->buyer)) && row_u64(s, 3, TIME_MS_MAX, &out->given_ms) &&
                 row_u64(s, 4, INT64_MAX, &out->spent);
-    if (!good) log_error("ledger", "token %lld has a value that cannot be", (long long)sqlite3_column_int64(s, 0));
+    if (!good) log_error("ledger", "token %lld has a value that cannot be", (long long)column_number(s, 0));
     return good;
 }

@@ -207,14 +207,14 @@ static const char *const schema[] = {
 static enum fault number_ask(struct ledger *ledger, const char *sql, int64_t *number, bool *found)
 {
     sqlite3_stmt *statement = NULL;
-    int rc = sqlite3_prepare_v2(ledger->db, sql, -1, &statement, NULL);
-    if (rc != SQLITE_OK) return ledger_fault(ledger, rc, "reading the schema");
+    int rc = sqlite3_prepare_v2(sqlite_of(ledger), sql, -1, &statement, NULL);
+    if (rc != SQLITE_OK) return sqlite_fault(ledger, rc, "reading the schema");
 
     rc = sqlite3_step(statement);
     *found = rc == SQLITE_ROW;
     if (*found) *number = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
-    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return ledger_fault(ledger, rc, "reading the schema");
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return sqlite_fault(ledger, rc, "reading the schema");
     return FAULT_NONE;
 }
 
@@ -258,7 +258,7 @@ enum fault schema_check(struct ledger *ledger)
 static enum fault tables_create(struct ledger *ledger)
 {
     for (size_t i = 0; i < sizeof(schema) / sizeof(schema[0]); i++) {
-        enum fault fault = ledger_run(ledger, schema[i]);
+        enum fault fault = sqlite_run(ledger, schema[i]);
         if (fault != FAULT_NONE) return fault;
     }
     return FAULT_NONE;
@@ -267,7 +267,7 @@ static enum fault tables_create(struct ledger *ledger)
 enum fault schema_make(struct ledger *ledger)
 {
     /* The write lock first: of two that come at once, the second finds the tables made. */
-    enum fault fault = ledger_run(ledger, "BEGIN IMMEDIATE");
+    enum fault fault = sqlite_run(ledger, "BEGIN IMMEDIATE");
     if (fault != FAULT_NONE) return fault;
 
     int64_t all = 0, meta = 0;
@@ -278,7 +278,7 @@ enum fault schema_make(struct ledger *ledger)
     } else if (fault == FAULT_NONE) {
         fault = meta == 0 ? tables_create(ledger) : version_check(ledger);
     }
-    if (fault == FAULT_NONE) fault = ledger_run(ledger, "COMMIT");
-    if (fault != FAULT_NONE) ledger_undo(ledger);
+    if (fault == FAULT_NONE) fault = sqlite_run(ledger, "COMMIT");
+    if (fault != FAULT_NONE) sqlite_undo(ledger);
     return fault;
 }

@@ -1,3 +1,4 @@
+/* SQLite: a file in WAL mode, synchronous=FULL. */
 #include "ledger/sqlite.h"
 
 #include "base/clock.h"
@@ -8,24 +9,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <libgen.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS_DEFAULT 5000
-#define LOCK_POLL_US 500
-#define YIELD_MS_MAX 100
-
-enum fault ledger_fault(struct ledger *ledger, int rc, const char *doing)
+enum fault sqlite_fault(struct ledger *ledger, int rc, const char *doing)
 {
-    log_error("ledger", "%s: %s failed: %s (%s, %d)", ledger->path, doing, sqlite3_errmsg(ledger->db), sqlite3_errstr(rc),
-              rc);
+    sqlite3 *db = sqlite_of(ledger);
+    log_error("ledger", "%s: %s failed: %s (%s, %d)", ledger->path, doing, sqlite3_errmsg(db), sqlite3_errstr(rc), rc);
     int primary = rc & 0xff;
     switch (primary) {
     case SQLITE_CORRUPT:
@@ -41,42 +33,17 @@ enum fault ledger_fault(struct ledger *ledger, int rc, const char *doing)
     }
 }
 
-enum fault ledger_run(struct ledger *ledger, const char *sql)
+enum fault sqlite_run(struct ledger *ledger, const char *sql)
 {
-    int rc = sqlite3_exec(ledger->db, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? FAULT_NONE : ledger_fault(ledger, rc, sql);
+    int rc = sqlite3_exec(sqlite_of(ledger), sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? FAULT_NONE : sqlite_fault(ledger, rc, sql);
 }
 
-void ledger_undo(struct ledger *ledger)
+void sqlite_undo(struct ledger *ledger)
 {
-    if (sqlite3_get_autocommit(ledger->db) != 0) return;
-    int rc = sqlite3_exec(ledger->db, "ROLLBACK", NULL, NULL, NULL);
-    if (rc != SQLITE_OK) log_error("ledger", "%s: rollback failed: %s", ledger->path, sqlite3_errmsg(ledger->db));
-}
-
-/* SQLite gives the write lock to whoever happens to ask while it is free. A clerk that drains a backlog asks again within
- * microseconds of each commit, so a login or logout could starve beside it: those who write little are counted here, and the
- * clerk waits a moment while there are any. */
-static _Atomic uint32_t queue_count;
-
-void ledger_queue_enter(void)
-{
-    atomic_fetch_add(&queue_count, 1);
-}
-
-void ledger_queue_leave(void)
-{
-    atomic_fetch_sub(&queue_count, 1);
-}
-
-static void lock_pause(void)
-{
-    nanosleep(&(struct timespec){ .tv_nsec = LOCK_POLL_US * 1000L }, NULL);
-}
-
-void ledger_queue_yield(void)
-{
-    for (uint64_t until_ms = mono_ms() + YIELD_MS_MAX; atomic_load(&queue_count) > 0 && mono_ms() < until_ms;) lock_pause();
+    if (sqlite3_get_autocommit(sqlite_of(ledger)) != 0) return;
+    int rc = sqlite3_exec(sqlite_of(ledger), "ROLLBACK", NULL, NULL, NULL);
+    if (rc != SQLITE_OK) log_error("ledger", "%s: rollback failed: %s", ledger->path, sqlite3_errmsg(sqlite_of(ledger)));
 }
 
 /* SQLite's own busy handler sleeps up to 100 ms between two tries: much longer than the gap the clerk leaves. */
@@ -85,13 +52,8 @@ static int on_busy(void *arg, int tries)
     struct ledger *ledger = arg;
     if (tries == 0) ledger->busy_since_ms = mono_ms();
     if (mono_ms() - ledger->busy_since_ms >= ledger->patience_ms) return 0;
-    lock_pause();
+    ledger_lock_pause();
     return 1;
-}
-
-void ledger_set_patience(struct ledger *ledger, uint32_t wait_ms_max)
-{
-    ledger->patience_ms = wait_ms_max;
 }
 
 /* SQLite would make the file readable for all. The log and its index get the mode of the file from SQLite. Never opens a
@@ -117,107 +79,163 @@ static enum fault wal_enter(struct ledger *ledger)
 {
     int rc = SQLITE_BUSY;
     for (uint64_t until_ms = mono_ms() + ledger->patience_ms; rc == SQLITE_BUSY && mono_ms() < until_ms;) {
-        rc = sqlite3_exec(ledger->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+        rc = sqlite3_exec(sqlite_of(ledger), "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
         if ((rc & 0xff) != SQLITE_BUSY) break;
         rc = SQLITE_BUSY;
-        lock_pause();
+        ledger_lock_pause();
     }
-    return rc == SQLITE_OK ? FAULT_NONE : ledger_fault(ledger, rc, "entering WAL mode");
+    return rc == SQLITE_OK ? FAULT_NONE : sqlite_fault(ledger, rc, "entering WAL mode");
 }
 
-static enum fault connection_open(struct ledger *ledger, enum ledger_mode mode)
+static enum fault sqlite_open(struct ledger *ledger, enum ledger_mode mode)
 {
-    int rc = sqlite3_open_v2(ledger->path, &ledger->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-                             NULL);
-    if (rc != SQLITE_OK) return ledger_fault(ledger, rc, "opening");
-    sqlite3_busy_handler(ledger->db, on_busy, ledger);
+    if (mode == LEDGER_OWNER) {
+        enum fault made = file_make(ledger->path);
+        if (made != FAULT_NONE) return made;
+    }
+    sqlite3 *db;
+    int rc = sqlite3_open_v2(ledger->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    ledger->connection = db; /* also after a fault, to say which */
+    if (rc != SQLITE_OK) return sqlite_fault(ledger, rc, "opening");
+    sqlite3_busy_handler(db, on_busy, ledger);
 
     enum fault fault = FAULT_NONE;
     if (mode == LEDGER_OWNER) fault = wal_enter(ledger);
     /* synchronous=FULL: a commit that has returned is on the disk (P3, P4). The log is cut back after a burst. */
     if (fault == FAULT_NONE)
-        fault = ledger_run(ledger, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;"
+        fault = sqlite_run(ledger, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;"
                                    "PRAGMA wal_autocheckpoint = 8000; PRAGMA journal_size_limit = 67108864;"
                                    "PRAGMA temp_store = MEMORY");
     if (fault == FAULT_NONE)
-        fault = ledger_run(ledger, mode == LEDGER_READER ? "PRAGMA cache_size = -8192; PRAGMA query_only = ON"
+        fault = sqlite_run(ledger, mode == LEDGER_READER ? "PRAGMA cache_size = -8192; PRAGMA query_only = ON"
                                                          : "PRAGMA cache_size = -32768");
     if (fault == FAULT_NONE) fault = mode == LEDGER_OWNER ? schema_make(ledger) : schema_check(ledger);
     return fault;
 }
 
-enum fault ledger_open(struct ledger **out, const char *path, enum ledger_mode mode)
+static void sqlite_close(struct ledger *ledger)
 {
-    *out = NULL;
-    if (mode == LEDGER_OWNER) {
-        enum fault made = file_make(path);
-        if (made != FAULT_NONE) return made;
-    }
-    struct ledger *ledger = calloc(1, sizeof(*ledger));
-    if (ledger == NULL) return FAULT_MEMORY;
-    ledger->patience_ms = PATIENCE_MS_DEFAULT;
-    ledger->path = strdup(path);
-    enum fault fault = ledger->path == NULL ? FAULT_MEMORY : connection_open(ledger, mode);
-    if (fault != FAULT_NONE) {
-        ledger_close(ledger);
-        return fault;
-    }
-    *out = ledger;
-    return FAULT_NONE;
-}
-
-void ledger_close(struct ledger *ledger)
-{
-    if (ledger == NULL) return;
-    for (int i = 0; i < STATEMENT_COUNT; i++) sqlite3_finalize(ledger->statements[i]);
-    int rc = sqlite3_close(ledger->db); /* rolls back what is open */
-    assert(rc == SQLITE_OK);
-    free(ledger->path);
-    free(ledger);
-}
-
-enum fault statement_open(struct ledger *ledger, enum statement id, sqlite3_stmt **out)
-{
-    if (ledger->statements[id] == NULL) {
-        int rc = sqlite3_prepare_v3(ledger->db, statement_sql[id], -1, SQLITE_PREPARE_PERSISTENT, &ledger->statements[id],
-                                    NULL);
-        if (rc != SQLITE_OK) return ledger_fault(ledger, rc, statement_sql[id]);
-    }
-    *out = ledger->statements[id];
-    return FAULT_NONE;
-}
-
-enum fault statement_close(struct ledger *ledger, enum statement id, int rc)
-{
-    enum fault fault = FAULT_NONE;
-    if (rc != SQLITE_ROW && rc != SQLITE_DONE) fault = ledger_fault(ledger, rc, statement_sql[id]);
-    sqlite3_reset(ledger->statements[id]); /* answers the fault of the last step once more */
-    return fault;
-}
-
-/* A bind fails only for a parameter that is not there: our mistake. */
-static void bind_must(int rc)
-{
+    int rc = sqlite3_close(sqlite_of(ledger)); /* rolls back what is open */
     assert(rc == SQLITE_OK);
 }
 
-void bind_number(sqlite3_stmt *statement, int at, uint64_t value)
+static const char *sqlite_error(struct ledger *ledger)
 {
-    bind_must(sqlite3_bind_int64(statement, at, (int64_t)value));
+    return sqlite3_errmsg(sqlite_of(ledger));
 }
 
-void bind_signed(sqlite3_stmt *statement, int at, int64_t value)
+static enum fault sqlite_fault_last(struct ledger *ledger, const char *doing)
 {
-    bind_must(sqlite3_bind_int64(statement, at, value));
+    return sqlite_fault(ledger, sqlite3_extended_errcode(sqlite_of(ledger)), doing);
 }
 
-void bind_slice(sqlite3_stmt *statement, int at, struct slice text)
+static enum fault sqlite_begin(struct ledger *ledger, enum transaction kind)
 {
-    /* NULL would be bound as SQL's NULL, which equals nothing. */
-    bind_must(sqlite3_bind_text(statement, at, text.data == NULL ? "" : text.data, (int)text.len, SQLITE_STATIC));
+    struct cursor *s;
+    enum statement id = kind == TRANSACTION_READ ? STATEMENT_BEGIN_READ : STATEMENT_BEGIN;
+    enum fault fault = statement_open(ledger, id, &s);
+    return fault != FAULT_NONE ? fault : statement_close(ledger, id, cursor_step(s));
 }
 
-void bind_string(sqlite3_stmt *statement, int at, const char *text)
+static enum fault sqlite_commit(struct ledger *ledger)
 {
-    bind_slice(statement, at, slice_of(text));
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_COMMIT, &s);
+    return fault != FAULT_NONE ? fault : statement_close(ledger, STATEMENT_COMMIT, cursor_step(s));
 }
+
+static enum fault sqlite_prepare(struct ledger *ledger, enum statement id, struct cursor **out)
+{
+    struct sqlite_cursor *made = malloc(sizeof(*made));
+    if (made == NULL) return FAULT_MEMORY;
+    made->cursor = (struct cursor){ .ledger = ledger, .id = id };
+    int rc = sqlite3_prepare_v3(sqlite_of(ledger), statement_sql[id], -1, SQLITE_PREPARE_PERSISTENT, &made->statement, NULL);
+    if (rc != SQLITE_OK) {
+        free(made);
+        return sqlite_fault(ledger, rc, statement_sql[id]);
+    }
+    *out = &made->cursor;
+    return FAULT_NONE;
+}
+
+static void sqlite_release(struct cursor *cursor)
+{
+    sqlite3_finalize(sqlite_statement(cursor));
+    free(cursor);
+}
+
+static enum step sqlite_step(struct cursor *cursor)
+{
+    int rc = sqlite3_step(sqlite_statement(cursor));
+    if (rc == SQLITE_ROW) return STEP_ROW;
+    if (rc == SQLITE_DONE) return STEP_DONE;
+    return (rc & 0xff) == SQLITE_CONSTRAINT ? STEP_CONFLICT : STEP_FAILED;
+}
+
+static void sqlite_reset(struct cursor *cursor)
+{
+    sqlite3_reset(sqlite_statement(cursor)); /* answers the fault of the last step once more */
+}
+
+static void sqlite_bind_number(struct cursor *cursor, int at, int64_t value)
+{
+    int rc = sqlite3_bind_int64(sqlite_statement(cursor), at, value);
+    assert(rc == SQLITE_OK);
+}
+
+static void sqlite_bind_text(struct cursor *cursor, int at, struct slice text)
+{
+    int rc = sqlite3_bind_text(sqlite_statement(cursor), at, text.data, (int)text.len, SQLITE_STATIC);
+    assert(rc == SQLITE_OK);
+}
+
+static void sqlite_bind_blob(struct cursor *cursor, int at, struct slice bytes)
+{
+    int rc = sqlite3_bind_blob(sqlite_statement(cursor), at, bytes.data, (int)bytes.len, SQLITE_STATIC);
+    assert(rc == SQLITE_OK);
+}
+
+static int64_t sqlite_number(struct cursor *cursor, int column)
+{
+    return sqlite3_column_int64(sqlite_statement(cursor), column);
+}
+
+static struct slice sqlite_bytes(struct cursor *cursor, int column)
+{
+    sqlite3_stmt *s = sqlite_statement(cursor);
+    const char *data = sqlite3_column_blob(s, column);
+    size_t len = (size_t)sqlite3_column_bytes(s, column);
+    if (data == NULL && sqlite3_column_type(s, column) != SQLITE_NULL) data = ""; /* as SQLite answers for no bytes */
+    return (struct slice){ data, len };
+}
+
+static int64_t sqlite_changes(struct ledger *ledger)
+{
+    return sqlite3_changes(sqlite_of(ledger));
+}
+
+static uint64_t sqlite_last_id(struct ledger *ledger)
+{
+    return (uint64_t)sqlite3_last_insert_rowid(sqlite_of(ledger));
+}
+
+const struct driver driver_sqlite = {
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .error = sqlite_error,
+    .fault = sqlite_fault_last,
+    .begin = sqlite_begin,
+    .commit = sqlite_commit,
+    .undo = sqlite_undo,
+    .prepare = sqlite_prepare,
+    .release = sqlite_release,
+    .bind_number = sqlite_bind_number,
+    .bind_text = sqlite_bind_text,
+    .bind_blob = sqlite_bind_blob,
+    .step = sqlite_step,
+    .reset = sqlite_reset,
+    .number = sqlite_number,
+    .bytes = sqlite_bytes,
+    .changes = sqlite_changes,
+    .last_id = sqlite_last_id,
+};

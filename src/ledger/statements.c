@@ -1,7 +1,7 @@
 /* All SQL that runs after the schema is made. Values are bound, never written into the text. */
+#include "ledger/database.h"
 #include "ledger/events.h"
 #include "ledger/outbox.h"
-#include "ledger/sqlite.h"
 
 /* As sale_state_at() of the engine: the first that applies. The numbers are those of enum sale_state. ?1 is now. */
 #define STATE_AT                                                                                                            \

@@ -1,6 +1,6 @@
 /* Users and logouts: rare, so they are written straight away, and durable when these return. */
 #include "base/log.h"
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #include <assert.h>
 
@@ -14,7 +14,7 @@ const char *role_word(enum role role)
 enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user, uint64_t now_ms, bool *taken)
 {
     *taken = false;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_USER_INSERT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_string(s, 1, user->username);
@@ -23,34 +23,34 @@ enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user
     bind_number(s, 4, now_ms);
 
     ledger_queue_enter();
-    int rc = sqlite3_step(s);
+    enum step step = cursor_step(s);
     ledger_queue_leave();
-    if (rc == SQLITE_CONSTRAINT_PRIMARYKEY) {
+    if (step == STEP_CONFLICT) {
         *taken = true;
-        sqlite3_reset(s);
+        cursor_reset(s);
         return FAULT_NONE;
     }
-    *taken = rc == SQLITE_DONE && sqlite3_changes(ledger->db) == 0;
-    return statement_close(ledger, STATEMENT_USER_INSERT, rc);
+    *taken = step == STEP_DONE && ledger_changes(ledger) == 0;
+    return statement_close(ledger, STATEMENT_USER_INSERT, step);
 }
 
 enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledger_user *out, bool *found)
 {
     *found = false;
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_USER, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, username);
-    int rc = sqlite3_step(s);
+    enum step step = cursor_step(s);
     bool damaged = false;
-    if (rc == SQLITE_ROW) {
-        int64_t role = sqlite3_column_int64(s, 1);
+    if (step == STEP_ROW) {
+        int64_t role = column_number(s, 1);
         damaged = role < ROLE_CUSTOMER || role > ROLE_ADMIN || !row_string(s, 0, out->username, sizeof(out->username)) ||
                   !row_string(s, 2, out->password_hash, sizeof(out->password_hash));
         out->role = (enum role)role;
         *found = !damaged;
     }
-    fault = statement_close(ledger, STATEMENT_USER, rc);
+    fault = statement_close(ledger, STATEMENT_USER, step);
     if (damaged) {
         log_error("ledger", "%s: a user has a value that cannot be", ledger->path);
         return FAULT_DAMAGE;
@@ -60,41 +60,41 @@ enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledg
 
 enum fault ledger_revoke(struct ledger *ledger, uint64_t token_id, uint64_t expires_ms)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_REVOKED_INSERT, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, token_id);
     bind_number(s, 2, expires_ms);
     ledger_queue_enter();
-    int rc = sqlite3_step(s);
+    enum step step = cursor_step(s);
     ledger_queue_leave();
-    return statement_close(ledger, STATEMENT_REVOKED_INSERT, rc);
+    return statement_close(ledger, STATEMENT_REVOKED_INSERT, step);
 }
 
 enum fault ledger_each_revoked(struct ledger *ledger, uint64_t now_ms,
                                enum fault (*visit)(void *arg, uint64_t token_id, uint64_t expires_ms), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_REVOKED_EACH, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, now_ms);
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
-        fault = visit(arg, (uint64_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1));
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
+        fault = visit(arg, (uint64_t)column_number(s, 0), (uint64_t)column_number(s, 1));
         if (fault != FAULT_NONE) break;
     }
-    enum fault closed = statement_close(ledger, STATEMENT_REVOKED_EACH, rc);
+    enum fault closed = statement_close(ledger, STATEMENT_REVOKED_EACH, step);
     return fault != FAULT_NONE ? fault : closed;
 }
 
 enum fault ledger_forget_revoked(struct ledger *ledger, uint64_t now_ms)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_REVOKED_DELETE, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, now_ms);
     ledger_queue_enter();
-    int rc = sqlite3_step(s);
+    enum step step = cursor_step(s);
     ledger_queue_leave();
-    return statement_close(ledger, STATEMENT_REVOKED_DELETE, rc);
+    return statement_close(ledger, STATEMENT_REVOKED_DELETE, step);
 }

@@ -1,5 +1,5 @@
 /* Walks over many rows: start-up, audit and export. A visitor's fault ends the walk and is its answer. */
-#include "ledger/sqlite.h"
+#include "ledger/database.h"
 
 #include <assert.h>
 
@@ -12,12 +12,12 @@ static enum fault sales_walk(struct ledger *ledger, enum statement id, enum faul
 {
     struct sale sale;
     enum fault fault = FAULT_NONE;
-    int rc;
-    while ((rc = sqlite3_step(ledger->statements[id])) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(ledger->statements[id])) == STEP_ROW) {
         fault = row_sale(ledger->statements[id], &sale) ? visit(arg, &sale) : FAULT_DAMAGE;
         if (fault != FAULT_NONE) break;
     }
-    enum fault closed = statement_close(ledger, id, rc);
+    enum fault closed = statement_close(ledger, id, step);
     return fault != FAULT_NONE ? fault : closed;
 }
 
@@ -26,12 +26,12 @@ static enum fault orders_walk(struct ledger *ledger, enum statement id,
 {
     struct ledger_order order;
     enum fault fault = FAULT_NONE;
-    int rc;
-    while ((rc = sqlite3_step(ledger->statements[id])) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(ledger->statements[id])) == STEP_ROW) {
         fault = row_order(ledger->statements[id], &order) ? visit(arg, &order) : FAULT_DAMAGE;
         if (fault != FAULT_NONE) break;
     }
-    enum fault closed = statement_close(ledger, id, rc);
+    enum fault closed = statement_close(ledger, id, step);
     return fault != FAULT_NONE ? fault : closed;
 }
 
@@ -40,19 +40,19 @@ static enum fault tokens_walk(struct ledger *ledger, enum statement id,
 {
     struct ledger_token token;
     enum fault fault = FAULT_NONE;
-    int rc;
-    while ((rc = sqlite3_step(ledger->statements[id])) == SQLITE_ROW) {
+    enum step step;
+    while ((step = cursor_step(ledger->statements[id])) == STEP_ROW) {
         fault = row_token(ledger->statements[id], &token) ? visit(arg, &token) : FAULT_DAMAGE;
         if (fault != FAULT_NONE) break;
     }
-    enum fault closed = statement_close(ledger, id, rc);
+    enum fault closed = statement_close(ledger, id, step);
     return fault != FAULT_NONE ? fault : closed;
 }
 
 enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
                                  enum fault (*visit)(void *arg, const struct sale *sale), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALES_NOT_OVER, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, now_ms);
@@ -62,15 +62,15 @@ enum fault ledger_each_open_sale(struct ledger *ledger, uint64_t now_ms,
 enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
                                   enum fault (*visit)(void *arg, const struct ledger_order *order), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_SPAN, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, now_ms);
-    int rc = sqlite3_step(s);
-    int64_t orders = sqlite3_column_int64(s, 0);
-    int64_t first = sqlite3_column_int64(s, 1);
-    int64_t last = sqlite3_column_int64(s, 2);
-    fault = statement_close(ledger, STATEMENT_ORDERS_SPAN, rc);
+    enum step step = cursor_step(s);
+    int64_t orders = column_number(s, 0);
+    int64_t first = column_number(s, 1);
+    int64_t last = column_number(s, 2);
+    fault = statement_close(ledger, STATEMENT_ORDERS_SPAN, step);
     if (fault != FAULT_NONE) return fault;
 
     bool few = orders < (last - first) / BY_SALE_PRICE;
@@ -85,7 +85,7 @@ enum fault ledger_each_open_order(struct ledger *ledger, uint64_t now_ms,
 enum fault ledger_each_open_token(struct ledger *ledger, uint64_t now_ms,
                                   enum fault (*visit)(void *arg, const struct ledger_token *token), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_TOKENS_NOT_OVER, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, now_ms);
@@ -96,24 +96,24 @@ enum fault ledger_each_name(struct ledger *ledger,
                             enum fault (*visit)(void *arg, struct slice seller, struct slice name, uint64_t sale_id),
                             void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_NAMES_EACH, &s);
     if (fault != FAULT_NONE) return fault;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
-        struct slice seller = { (const char *)sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0) };
-        struct slice name = { (const char *)sqlite3_column_text(s, 1), (size_t)sqlite3_column_bytes(s, 1) };
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
+        struct slice seller = column_text(s, 0);
+        struct slice name = column_text(s, 1);
         bool fits = seller.len <= USERNAME_BYTES_MAX && name.len <= SALE_NAME_BYTES_MAX;
-        fault = fits ? visit(arg, seller, name, (uint64_t)sqlite3_column_int64(s, 2)) : FAULT_DAMAGE;
+        fault = fits ? visit(arg, seller, name, (uint64_t)column_number(s, 2)) : FAULT_DAMAGE;
         if (fault != FAULT_NONE) break;
     }
-    enum fault closed = statement_close(ledger, STATEMENT_NAMES_EACH, rc);
+    enum fault closed = statement_close(ledger, STATEMENT_NAMES_EACH, step);
     return fault != FAULT_NONE ? fault : closed;
 }
 
 enum fault ledger_each_sale(struct ledger *ledger, enum fault (*visit)(void *arg, const struct sale *sale), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALES_EACH, &s);
     return fault != FAULT_NONE ? fault : sales_walk(ledger, STATEMENT_SALES_EACH, visit, arg);
 }
@@ -121,7 +121,7 @@ enum fault ledger_each_sale(struct ledger *ledger, enum fault (*visit)(void *arg
 enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_order *order),
                              void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_EACH, &s);
     return fault != FAULT_NONE ? fault : orders_walk(ledger, STATEMENT_ORDERS_EACH, visit, arg);
 }
@@ -129,7 +129,7 @@ enum fault ledger_each_order(struct ledger *ledger, enum fault (*visit)(void *ar
 enum fault ledger_each_order_of(struct ledger *ledger, uint64_t sale_id,
                                 enum fault (*visit)(void *arg, const struct ledger_order *order), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_EACH_OF, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, sale_id);
@@ -139,43 +139,40 @@ enum fault ledger_each_order_of(struct ledger *ledger, uint64_t sale_id,
 enum fault ledger_each_uneven_sale(struct ledger *ledger,
                                    enum fault (*visit)(void *arg, uint64_t id, uint64_t held, uint64_t sold), void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_SALES_UNEVEN, &s);
     if (fault != FAULT_NONE) return fault;
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
-        fault = visit(arg, (uint64_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1),
-                      (uint64_t)sqlite3_column_int64(s, 2));
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
+        fault = visit(arg, (uint64_t)column_number(s, 0), (uint64_t)column_number(s, 1), (uint64_t)column_number(s, 2));
         if (fault != FAULT_NONE) break;
     }
-    enum fault closed = statement_close(ledger, STATEMENT_SALES_UNEVEN, rc);
+    enum fault closed = statement_close(ledger, STATEMENT_SALES_UNEVEN, step);
     return fault != FAULT_NONE ? fault : closed;
 }
 
 enum fault ledger_each_token(struct ledger *ledger, enum fault (*visit)(void *arg, const struct ledger_token *token),
                              void *arg)
 {
-    sqlite3_stmt *s;
+    struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_TOKENS_EACH, &s);
     return fault != FAULT_NONE ? fault : tokens_walk(ledger, STATEMENT_TOKENS_EACH, visit, arg);
 }
 
 enum fault ledger_snapshot_begin(struct ledger *ledger, struct ledger_size *size)
 {
-    sqlite3_stmt *s;
-    enum fault fault = statement_open(ledger, STATEMENT_BEGIN_READ, &s);
-    if (fault == FAULT_NONE) fault = statement_close(ledger, STATEMENT_BEGIN_READ, sqlite3_step(s));
+    struct cursor *s;
+    enum fault fault = ledger_begin(ledger, TRANSACTION_READ);
     /* A transaction sees what was there at its first read: this one. */
     if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_SIZE, &s);
     if (fault != FAULT_NONE) {
         ledger_undo(ledger);
         return fault;
     }
-    int rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW)
-        *size = (struct ledger_size){ .sales = (uint64_t)sqlite3_column_int64(s, 0),
-                                      .orders = (uint64_t)sqlite3_column_int64(s, 1) };
-    fault = statement_close(ledger, STATEMENT_SIZE, rc);
+    enum step step = cursor_step(s);
+    if (step == STEP_ROW)
+        *size = (struct ledger_size){ .sales = (uint64_t)column_number(s, 0), .orders = (uint64_t)column_number(s, 1) };
+    fault = statement_close(ledger, STATEMENT_SIZE, step);
     if (fault != FAULT_NONE) ledger_undo(ledger);
     return fault;
 }

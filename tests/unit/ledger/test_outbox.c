@@ -205,7 +205,7 @@ static int64_t steps_take(struct fixture *f)
                                            STATEMENT_OUTBOX_GIVE_UP, STATEMENT_OUTBOX_RETRY_ALL, STATEMENT_OUTBOX_UNPARK };
     int64_t steps = 0;
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
-        steps += sqlite3_stmt_status(f->ledger->statements[used[i]], SQLITE_STMTSTATUS_VM_STEP, 1);
+        steps += sqlite3_stmt_status(sqlite_statement(f->ledger->statements[used[i]]), SQLITE_STMTSTATUS_VM_STEP, 1);
     return steps;
 }
 
