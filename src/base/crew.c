@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -65,11 +66,6 @@ static struct crew_job *list_pop(struct job_list *list)
     return job;
 }
 
-static void must(int failed)
-{
-    assert(failed == 0);
-}
-
 enum fault crew_mailbox_open(struct crew_mailbox **out, void (*wake)(void *arg), void *arg)
 {
     struct crew_mailbox *mailbox = calloc(1, sizeof *mailbox);
@@ -78,7 +74,7 @@ enum fault crew_mailbox_open(struct crew_mailbox **out, void (*wake)(void *arg),
         log_error("crew", "no memory for a mailbox");
         return FAULT_MEMORY;
     }
-    must(pthread_mutex_init(&mailbox->lock, NULL));
+    thread_must(pthread_mutex_init(&mailbox->lock, NULL));
     mailbox->wake = wake;
     mailbox->arg = arg;
     return FAULT_NONE;
@@ -87,10 +83,10 @@ enum fault crew_mailbox_open(struct crew_mailbox **out, void (*wake)(void *arg),
 void crew_mailbox_close(struct crew_mailbox *mailbox)
 {
     if (mailbox == NULL) return;
-    must(pthread_mutex_lock(&mailbox->lock));
+    thread_must(pthread_mutex_lock(&mailbox->lock));
     assert(mailbox->mail.first == NULL);
-    must(pthread_mutex_unlock(&mailbox->lock));
-    must(pthread_mutex_destroy(&mailbox->lock));
+    thread_must(pthread_mutex_unlock(&mailbox->lock));
+    thread_must(pthread_mutex_destroy(&mailbox->lock));
     free(mailbox);
 }
 
@@ -98,20 +94,20 @@ void crew_mailbox_close(struct crew_mailbox *mailbox)
  * mailbox and what wake uses. */
 static void mailbox_put(struct crew_mailbox *mailbox, struct crew_job *job)
 {
-    must(pthread_mutex_lock(&mailbox->lock));
+    thread_must(pthread_mutex_lock(&mailbox->lock));
     bool was_empty = mailbox->mail.first == NULL;
     list_push(&mailbox->mail, job);
     if (was_empty) mailbox->wake(mailbox->arg);
-    must(pthread_mutex_unlock(&mailbox->lock));
+    thread_must(pthread_mutex_unlock(&mailbox->lock));
 }
 
 /* done() may free its job, ask anew or close the mailbox after the last one, so the mail is taken out first. */
 void crew_mailbox_deliver(struct crew_mailbox *mailbox)
 {
-    must(pthread_mutex_lock(&mailbox->lock));
+    thread_must(pthread_mutex_lock(&mailbox->lock));
     struct job_list mail = mailbox->mail;
     mailbox->mail = (struct job_list){ 0 };
-    must(pthread_mutex_unlock(&mailbox->lock));
+    thread_must(pthread_mutex_unlock(&mailbox->lock));
 
     for (struct crew_job *job = list_pop(&mail); job != NULL; job = list_pop(&mail)) job->done(job);
 }
@@ -129,14 +125,14 @@ static void worker_be_nice(const struct crew_options *options)
 
 static bool worker_report(struct crew *crew, bool has_tools)
 {
-    must(pthread_mutex_lock(&crew->lock));
+    thread_must(pthread_mutex_lock(&crew->lock));
     if (has_tools) {
         crew->ready_count++;
     } else {
         crew->failed_count++;
     }
-    must(pthread_cond_signal(&crew->ready));
-    must(pthread_mutex_unlock(&crew->lock));
+    thread_must(pthread_cond_signal(&crew->ready));
+    thread_must(pthread_mutex_unlock(&crew->lock));
     return has_tools;
 }
 
@@ -154,10 +150,10 @@ static struct crew_job *queues_pop(struct crew *crew)
 /* The next job, or NULL when the crew stops. */
 static struct crew_job *worker_next(struct crew *crew)
 {
-    must(pthread_mutex_lock(&crew->lock));
-    while (!crew->closing && crew->queued == 0) must(pthread_cond_wait(&crew->work, &crew->lock));
+    thread_must(pthread_mutex_lock(&crew->lock));
+    while (!crew->closing && crew->queued == 0) thread_must(pthread_cond_wait(&crew->work, &crew->lock));
     struct crew_job *job = crew->closing ? NULL : queues_pop(crew);
-    must(pthread_mutex_unlock(&crew->lock));
+    thread_must(pthread_mutex_unlock(&crew->lock));
     return job;
 }
 
@@ -185,9 +181,9 @@ static bool worker_start(struct crew *crew, uint32_t number)
 {
     sigset_t all, before;
     sigfillset(&all);
-    must(pthread_sigmask(SIG_SETMASK, &all, &before));
+    thread_must(pthread_sigmask(SIG_SETMASK, &all, &before));
     int error = pthread_create(&crew->threads[number], NULL, worker_run, crew);
-    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    thread_must(pthread_sigmask(SIG_SETMASK, &before, NULL));
     if (error != 0) {
         log_error("crew", "cannot start a thread of %s: %s", crew->options.name, strerror(error));
         return false;
@@ -209,15 +205,15 @@ enum fault crew_open(struct crew **out, const struct crew_options *options)
         return FAULT_MEMORY;
     }
     crew->options = *options;
-    must(pthread_mutex_init(&crew->lock, NULL));
-    must(pthread_cond_init(&crew->work, NULL));
-    must(pthread_cond_init(&crew->ready, NULL));
+    thread_must(pthread_mutex_init(&crew->lock, NULL));
+    thread_must(pthread_cond_init(&crew->work, NULL));
+    thread_must(pthread_cond_init(&crew->ready, NULL));
     while (crew->started < options->threads && worker_start(crew, crew->started)) crew->started++;
 
-    must(pthread_mutex_lock(&crew->lock));
-    while (crew->ready_count + crew->failed_count < crew->started) must(pthread_cond_wait(&crew->ready, &crew->lock));
+    thread_must(pthread_mutex_lock(&crew->lock));
+    while (crew->ready_count + crew->failed_count < crew->started) thread_must(pthread_cond_wait(&crew->ready, &crew->lock));
     bool complete = crew->ready_count == options->threads;
-    must(pthread_mutex_unlock(&crew->lock));
+    thread_must(pthread_mutex_unlock(&crew->lock));
 
     if (!complete) {
         crew_close(crew);
@@ -229,12 +225,12 @@ enum fault crew_open(struct crew **out, const struct crew_options *options)
 
 void crew_stop(struct crew *crew)
 {
-    must(pthread_mutex_lock(&crew->lock));
+    thread_must(pthread_mutex_lock(&crew->lock));
     crew->closing = true;
     struct job_list left = { 0 };
     while (crew->queued > 0) list_push(&left, queues_pop(crew));
-    must(pthread_cond_broadcast(&crew->work));
-    must(pthread_mutex_unlock(&crew->lock));
+    thread_must(pthread_cond_broadcast(&crew->work));
+    thread_must(pthread_mutex_unlock(&crew->lock));
 
     for (struct crew_job *job = list_pop(&left); job != NULL; job = list_pop(&left)) {
         job->late = true;
@@ -246,25 +242,25 @@ void crew_close(struct crew *crew)
 {
     if (crew == NULL) return;
     crew_stop(crew);
-    for (uint32_t i = 0; i < crew->started; i++) must(pthread_join(crew->threads[i], NULL));
-    must(pthread_cond_destroy(&crew->ready));
-    must(pthread_cond_destroy(&crew->work));
-    must(pthread_mutex_destroy(&crew->lock));
+    for (uint32_t i = 0; i < crew->started; i++) thread_must(pthread_join(crew->threads[i], NULL));
+    thread_must(pthread_cond_destroy(&crew->ready));
+    thread_must(pthread_cond_destroy(&crew->work));
+    thread_must(pthread_mutex_destroy(&crew->lock));
     free(crew);
 }
 
 bool crew_ask(struct crew *crew, struct crew_job *job)
 {
     assert(job->work != NULL && job->done != NULL && job->mailbox != NULL && job->queue < CREW_QUEUES);
-    must(pthread_mutex_lock(&crew->lock));
+    thread_must(pthread_mutex_lock(&crew->lock));
     bool taken = !crew->closing && crew->queues[job->queue].count < crew->options.queue_max;
     if (taken) {
         job->asked_ms = mono_ms();
         list_push(&crew->queues[job->queue].jobs, job);
         crew->queues[job->queue].count++;
         crew->queued++;
-        must(pthread_cond_signal(&crew->work));
+        thread_must(pthread_cond_signal(&crew->work));
     }
-    must(pthread_mutex_unlock(&crew->lock));
+    thread_must(pthread_mutex_unlock(&crew->lock));
     return taken;
 }

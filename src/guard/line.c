@@ -1,24 +1,20 @@
 #include "guard/line.h"
 
 #include "base/metrics.h"
+#include "base/thread.h"
 #include "guard/line_state.h"
 
 #include <assert.h>
 #include <string.h>
 
-static void must(int failed)
-{
-    assert(failed == 0);
-}
-
 void lines_lock(struct lines *lines)
 {
-    must(pthread_mutex_lock(&lines->lock));
+    thread_must(pthread_mutex_lock(&lines->lock));
 }
 
 void lines_unlock(struct lines *lines)
 {
-    must(pthread_mutex_unlock(&lines->lock));
+    thread_must(pthread_mutex_unlock(&lines->lock));
 }
 
 bool line_terms_valid(const struct line_terms *terms)
@@ -137,7 +133,7 @@ void lines_due(struct lines *lines, uint64_t due_ns)
 {
     if (due_ns >= lines->due_ns) return;
     lines->due_ns = due_ns;
-    must(pthread_cond_signal(&lines->sooner));
+    thread_must(pthread_cond_signal(&lines->sooner));
 }
 
 /* All of a line have the same time-out, so who came first also times out first: the pacer looks at the head alone. */

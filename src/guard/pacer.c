@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "guard/line_state.h"
 
 #include <assert.h>
@@ -15,11 +16,6 @@
 #define BUDGET 256
 /* However high the rate, the thread wakes a thousand times a second at most, and then lets several through. */
 #define STEP_NS UINT64_C(1000000)
-
-static void must(int failed)
-{
-    assert(failed == 0);
-}
 
 /* What the first in line is to hear now; LINE_WAITING if nothing. Who has waited too long is never let through. */
 static enum line_outcome head_outcome(const struct line *line, const struct line_entry *entry, uint64_t now_ns)
@@ -102,7 +98,7 @@ static void *pacer_run(void *arg)
     while (!lines->stopping) {
         uint64_t now_ns = mono_ns();
         if (lines->due_ns == NEVER) {
-            must(pthread_cond_wait(&lines->sooner, &lines->lock));
+            thread_must(pthread_cond_wait(&lines->sooner, &lines->lock));
         } else if (now_ns < lines->due_ns) {
             pacer_sleep(lines, lines->due_ns);
         } else if (now_ns < turned_ns + STEP_NS) {
@@ -121,11 +117,11 @@ static void *pacer_run(void *arg)
 static void sync_init(struct lines *lines)
 {
     pthread_condattr_t monotonic;
-    must(pthread_condattr_init(&monotonic));
-    must(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC));
-    must(pthread_mutex_init(&lines->lock, NULL));
-    must(pthread_cond_init(&lines->sooner, &monotonic));
-    must(pthread_condattr_destroy(&monotonic));
+    thread_must(pthread_condattr_init(&monotonic));
+    thread_must(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC));
+    thread_must(pthread_mutex_init(&lines->lock, NULL));
+    thread_must(pthread_cond_init(&lines->sooner, &monotonic));
+    thread_must(pthread_condattr_destroy(&monotonic));
 }
 
 enum fault lines_open(struct lines **out, const struct lines_options *options)
@@ -165,9 +161,9 @@ enum fault lines_start(struct lines *lines)
 {
     sigset_t all, before;
     sigfillset(&all);
-    must(pthread_sigmask(SIG_SETMASK, &all, &before));
+    thread_must(pthread_sigmask(SIG_SETMASK, &all, &before));
     int error = pthread_create(&lines->pacer, NULL, pacer_run, lines);
-    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    thread_must(pthread_sigmask(SIG_SETMASK, &before, NULL));
     if (error != 0) {
         log_error("line", "cannot start the pacer: %s", strerror(error));
         return FAULT_MEMORY;
@@ -183,15 +179,15 @@ void lines_close(struct lines *lines)
     lines_lock(lines);
     assert(lines->parked == 0 && lines->mailboxes == 0);
     lines->stopping = true;
-    must(pthread_cond_signal(&lines->sooner));
+    thread_must(pthread_cond_signal(&lines->sooner));
     lines_unlock(lines);
-    if (lines->pacer_runs) must(pthread_join(lines->pacer, NULL));
+    if (lines->pacer_runs) thread_must(pthread_join(lines->pacer, NULL));
     places_close(lines->places);
     parties_close(&lines->grabs);
     parties_close(&lines->buyers);
     if (lines->by_sale.cells != NULL) index_close(&lines->by_sale);
     pool_close(&lines->cells);
-    must(pthread_cond_destroy(&lines->sooner));
-    must(pthread_mutex_destroy(&lines->lock));
+    thread_must(pthread_cond_destroy(&lines->sooner));
+    thread_must(pthread_mutex_destroy(&lines->lock));
     free(lines);
 }
