@@ -16,16 +16,23 @@ bool text_to_u64(struct slice text, uint64_t *out)
     return true;
 }
 
+/* Two digits at a time, from the last: every answer has numbers, and each division waits for the one before. */
 size_t text_from_u64(char out[20], uint64_t value)
 {
-    char reversed[20];
-    size_t len = 0;
-    do {
-        reversed[len++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    for (size_t i = 0; i < len; i++) out[i] = reversed[len - 1 - i];
-    return len;
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+        "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
+        "9899";
+    char digits[20];
+    size_t at = sizeof digits;
+    for (; value >= 10; value /= 100) {
+        at -= 2;
+        memcpy(digits + at, pairs + 2 * (value % 100), 2);
+    }
+    /* What is left is the first digit of an odd number of them, or nothing. */
+    if (value > 0 || at == sizeof digits) digits[--at] = (char)('0' + value);
+    memcpy(out, digits + at, sizeof digits - at);
+    return sizeof digits - at;
 }
 
 /* The bytes of the character that begins here, or 0 if none does. The first two bytes decide overlong forms, surrogates and
