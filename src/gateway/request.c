@@ -82,8 +82,6 @@ static enum problem request_arrives(struct request *request, enum rate_class cla
 
 bool request_guarded(struct request *request)
 {
-    /* Also where the sale takes no notice of the login: who is blocked stays blocked. */
-    if (request->who.role != ROLE_NONE) request->visit.user = slice_of(request->who.name_bytes);
     return request_passes(request, guard_enter(request_rooms(request)->guard, &request->visit, &request->retry_s));
 }
 
@@ -215,6 +213,9 @@ static void request_dispatch(struct request *request)
     if (!text_to_u64(request->ids[0], &request->id)) request->id = 0;
     request->token_problem = tells || route->who & WHO_ANYONE ? PROBLEM_NOT_LOGGED_IN : request_identify(request);
     if (!request_entitled(request)) return;
+    /* Also where the sale takes no notice of the login: who is blocked stays blocked. */
+    if (request->who.role != ROLE_NONE)
+        guard_know(request_rooms(request)->guard, &request->visit, slice_of(request->who.name_bytes));
     /* A grab looks at its input and at the sale first, so that what is wrong with them is told before what is the user's. */
     if (!(route->who & WHO_ADMITTED) && !request_guarded(request)) return;
     route->handler(request);

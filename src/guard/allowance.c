@@ -35,7 +35,8 @@ struct allowance {
     _Atomic uint64_t version;
     _Atomic uint64_t limits[RATE_SCOPES][RATE_CLASSES];
     struct rates *rates;
-    pthread_mutex_t lock; /* of terms */
+    uint64_t keys_global[RATE_CLASSES]; /* of the buckets of everyone */
+    pthread_mutex_t lock;               /* of terms */
     struct limit_terms terms;
 };
 
@@ -74,6 +75,8 @@ enum fault allowance_open(struct allowance **out, uint32_t keys_max, const struc
         free(allowance);
         return fault;
     }
+    for (uint32_t class = 0; class < RATE_CLASSES; class ++)
+        allowance->keys_global[class] = rates_key(allowance->rates, RATE_GLOBAL * RATE_CLASSES + class, SLICE(""));
     pthread_mutex_init(&allowance->lock, NULL);
     limits_publish(allowance, terms);
     *out = allowance;
@@ -109,7 +112,7 @@ uint64_t allowance_version(const struct allowance *allowance)
     return atomic_load_explicit(&allowance->version, memory_order_acquire);
 }
 
-static uint64_t scope_key(const struct allowance *allowance, enum rate_scope scope, const struct allowance_ask *ask)
+static uint64_t key_make(const struct allowance *allowance, enum rate_scope scope, const struct allowance_ask *ask)
 {
     uint32_t kind = (uint32_t)scope * RATE_CLASSES + (uint32_t)ask->class;
     switch (scope) {
@@ -122,7 +125,31 @@ static uint64_t scope_key(const struct allowance *allowance, enum rate_scope sco
         break;
     }
     assert(scope == RATE_GLOBAL);
-    return rates_key(allowance->rates, kind, SLICE(""));
+    return allowance->keys_global[ask->class];
+}
+
+/* Hashed once for each request, however often it is asked for. */
+static uint64_t scope_key(const struct allowance *allowance, enum rate_scope scope, struct allowance_ask *ask)
+{
+    if (ask->keys[scope] == 0) ask->keys[scope] = key_make(allowance, scope, ask);
+    return ask->keys[scope];
+}
+
+/* The limit that the scope has for this request. False: none. */
+static bool scope_limit(const struct allowance *allowance, enum rate_scope scope, const struct allowance_ask *ask,
+                        struct rate_limit *out)
+{
+    assert((unsigned)ask->class < RATE_CLASSES && (unsigned)scope < RATE_SCOPES);
+    if ((scope == RATE_USER && ask->user.len == 0) || (scope == RATE_IP && ask->address == NULL)) return false;
+    uint64_t packed = atomic_load_explicit(&allowance->limits[scope][ask->class], memory_order_relaxed);
+    *out = (struct rate_limit){ .interval_ns = packed >> 32, .burst = (uint32_t)packed };
+    return out->interval_ns != 0;
+}
+
+void allowance_expect(struct allowance *allowance, enum rate_scope scope, struct allowance_ask *ask)
+{
+    struct rate_limit limit;
+    if (scope_limit(allowance, scope, ask, &limit)) rates_expect(allowance->rates, scope_key(allowance, scope, ask));
 }
 
 void allowance_give_back(struct allowance *allowance, struct allowance_ask *ask)
@@ -136,12 +163,9 @@ void allowance_give_back(struct allowance *allowance, struct allowance_ask *ask)
 bool allowance_take(struct allowance *allowance, enum rate_scope scope, struct allowance_ask *ask,
                     struct allowance_answer *out)
 {
-    assert((unsigned)ask->class < RATE_CLASSES && (unsigned)scope < RATE_SCOPES);
     if (ask->taken_count == 0) out->limited = false;
-    if ((scope == RATE_USER && ask->user.len == 0) || (scope == RATE_IP && ask->address == NULL)) return true;
-    uint64_t packed = atomic_load_explicit(&allowance->limits[scope][ask->class], memory_order_relaxed);
-    struct rate_limit limit = { .interval_ns = packed >> 32, .burst = (uint32_t)packed };
-    if (limit.interval_ns == 0) return true;
+    struct rate_limit limit;
+    if (!scope_limit(allowance, scope, ask, &limit)) return true;
 
     uint64_t key = scope_key(allowance, scope, ask);
     struct rate_answer answer;

@@ -36,6 +36,7 @@ struct allowance_ask {
     struct slice user;             /* empty: nobody is logged in */
     const struct address *address; /* NULL: not counted by address */
     uint64_t now_ns;               /* mono_ns() */
+    uint64_t keys[RATE_SCOPES];    /* of its buckets; 0: not asked for yet, as at the beginning */
     /* What it has taken, to be given back should a later scope refuse. taken_count is 0 at the beginning. */
     uint32_t taken_count;
     struct {
@@ -49,6 +50,9 @@ struct allowance_answer {
     struct rate_limit limit; /* of the scope that refused, or that has the least left */
     struct rate_answer rate;
 };
+
+/* A take from the scope will follow, of which everything is known by now: asks memory for the bucket meanwhile. */
+void allowance_expect(struct allowance *allowance, enum rate_scope scope, struct allowance_ask *ask);
 
 /* Takes one from a scope. False: it has none left, and what the ask took from other scopes has been given back: a program
  * that is refused as a user does not use up what its office has. out is begun by an ask without takes and then kept for the

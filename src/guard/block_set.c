@@ -202,10 +202,20 @@ uint64_t block_set_serial(const struct block_set *set, const struct block_entry 
     return set->tags[slot] != 0 ? set->records[set->slots[slot]].serial : 0;
 }
 
-bool block_set_has_user(const struct block_set *set, struct slice name)
+uint64_t block_set_expect_user(const struct block_set *set, struct slice name)
 {
+    if (set->count == 0) return 0; /* most shops block nobody */
     const struct block_entry entry = { .is_user = true, .user = name };
-    return set->count > 0 && name.len > 0 && block_set_serial(set, &entry) != 0; /* most shops block nobody */
+    uint64_t hash = entry_hash(set, &entry);
+    __builtin_prefetch(&set->tags[hash & set->slot_mask]);
+    return hash;
+}
+
+bool block_set_has_user(const struct block_set *set, struct slice name, uint64_t hash)
+{
+    if (set->count == 0 || name.len == 0) return false;
+    const struct block_entry entry = { .is_user = true, .user = name };
+    return set->tags[slot_find(set, &entry, hash)] != 0;
 }
 
 bool block_set_has_address(const struct block_set *set, const uint8_t address[16])

@@ -26,7 +26,10 @@ enum fault block_set_finish(struct block_set *set) MUST_USE;
 
 /* The serial of just this entry (a network does not find an address within it), or 0. */
 uint64_t block_set_serial(const struct block_set *set, const struct block_entry *entry);
-bool block_set_has_user(const struct block_set *set, struct slice name);
+/* The hash of a name, the same in all sets of a list, and 0 in one that is empty. Asks memory for what a look-up reads, so
+ * that the wait for that passes meanwhile. */
+uint64_t block_set_expect_user(const struct block_set *set, struct slice name);
+bool block_set_has_user(const struct block_set *set, struct slice name, uint64_t hash);
 bool block_set_has_address(const struct block_set *set, const uint8_t address[16]);
 uint32_t block_set_count(const struct block_set *set);
 size_t block_set_name_bytes(const struct block_set *set);

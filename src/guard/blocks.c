@@ -101,9 +101,24 @@ static void reader_leave(struct blocks_reader *reader)
     atomic_store_explicit(&reader->in_hand, NULL, memory_order_release);
 }
 
+uint64_t blocks_expect_user(struct blocks_reader *reader, struct slice name)
+{
+    uint64_t hash = block_set_expect_user(reader_enter(reader), name);
+    reader_leave(reader);
+    return hash;
+}
+
+bool blocks_has_expected(struct blocks_reader *reader, struct slice name, uint64_t hash)
+{
+    bool has = block_set_has_user(reader_enter(reader), name, hash);
+    reader_leave(reader);
+    return has;
+}
+
 bool blocks_has_user(struct blocks_reader *reader, struct slice name)
 {
-    bool has = block_set_has_user(reader_enter(reader), name);
+    const struct block_set *set = reader_enter(reader);
+    bool has = block_set_has_user(set, name, block_set_expect_user(set, name));
     reader_leave(reader);
     return has;
 }

@@ -26,6 +26,10 @@ void blocks_close(struct blocks *blocks); /* when every reader is closed */
 struct blocks_reader *blocks_reader_open(struct blocks *blocks);
 void blocks_reader_close(struct blocks_reader *reader);
 bool blocks_has_user(struct blocks_reader *reader, struct slice name);
+/* The same in two steps: the first asks memory for what the second, a few hundred nanoseconds later, reads by the hash. A
+ * name that comes onto an empty list in between is not found. */
+uint64_t blocks_expect_user(struct blocks_reader *reader, struct slice name);
+bool blocks_has_expected(struct blocks_reader *reader, struct slice name, uint64_t hash);
 bool blocks_has_address(struct blocks_reader *reader, const uint8_t address[16]); /* IPv4 as ::ffff:a.b.c.d */
 
 /* Any thread that may wait for the disk. What they change is durable and in force when they return. text must be an entry

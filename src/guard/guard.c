@@ -23,7 +23,7 @@ static bool user_passes(struct guard *guard, struct guard_visit *visit, uint32_t
 {
     (void)guard;
     *retry_s = 0;
-    return visit->user.len == 0 || !blocks_has_user(visit->blocks, visit->user);
+    return visit->user.len == 0 || !blocks_has_expected(visit->blocks, visit->user, visit->user_hash);
 }
 
 static bool rate_passes(struct guard *guard, enum rate_scope scope, struct guard_visit *visit, uint32_t *retry_s)
@@ -45,7 +45,6 @@ static bool rate_global_passes(struct guard *guard, struct guard_visit *visit, u
 
 static bool rate_user_passes(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)
 {
-    visit->ask.user = visit->user;
     if (rate_passes(guard, RATE_USER, visit, retry_s)) return true;
     if (visit->login.len > 0) recall_put(visit->recall, visit->login, visit->limits_version, &visit->ask, &visit->allowance);
     return false;
@@ -161,8 +160,10 @@ enum problem guard_arrive(struct guard *guard, struct guard_visit *visit, uint32
     visit->ask.user = visit->user;
     visit->ask.address = &visit->client;
     visit->ask.now_ns = visit->entered_ns;
+    for (int scope = 0; scope < RATE_SCOPES; scope++) visit->ask.keys[scope] = 0;
     visit->ask.taken_count = 0;
     visit->limits_version = allowance_version(guard->allowance);
+    if (visit->class != RATE_CLASSES) allowance_expect(guard->allowance, RATE_IP, &visit->ask);
     return part_ask(guard, PART_ARRIVE, visit, retry_s);
 }
 
@@ -176,6 +177,14 @@ enum problem guard_recall(struct guard *guard, struct guard_visit *visit, uint32
     *retry_s = (uint32_t)((visit->allowance.rate.retry_ms + 999) / 1000);
     guard_refused(guard, GUARD_RATE_USER, visit);
     return checks[GUARD_RATE_USER].problem;
+}
+
+void guard_know(struct guard *guard, struct guard_visit *visit, struct slice user)
+{
+    visit->user = visit->ask.user = user;
+    visit->ask.keys[RATE_USER] = 0;
+    visit->user_hash = blocks_expect_user(visit->blocks, user);
+    if (visit->class != RATE_CLASSES) allowance_expect(guard->allowance, RATE_USER, &visit->ask);
 }
 
 enum problem guard_enter(struct guard *guard, struct guard_visit *visit, uint32_t *retry_s)

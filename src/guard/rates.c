@@ -144,6 +144,14 @@ static pthread_mutex_t *lock_of(struct rates *rates, uint64_t key)
     return &rates->locks[key & rates->set_mask & (LOCKS - 1)].mutex;
 }
 
+void rates_expect(struct rates *rates, uint64_t key)
+{
+    const struct set *set = &rates->sets[key & rates->set_mask];
+    __builtin_prefetch(lock_of(rates, key), 1);
+    __builtin_prefetch(&set->ways[0], 1);
+    __builtin_prefetch(&set->ways[WAYS / 2], 1);
+}
+
 bool rates_take(struct rates *rates, uint64_t key, const struct rate_limit *limit, uint64_t now_ns, struct rate_answer *out)
 {
     if (limit->interval_ns == 0) {

@@ -49,6 +49,8 @@ void rates_close(struct rates *rates);
 uint64_t rates_key(const struct rates *rates, uint32_t kind, struct slice name);
 uint64_t rates_key_address(const struct rates *rates, uint32_t kind, const struct address *address); /* its rate key */
 
+/* A take of this key will follow: asks memory for its bucket, so that the wait for that passes meanwhile. */
+void rates_expect(struct rates *rates, uint64_t key);
 /* The answer is pass of *out. */
 bool rates_take(struct rates *rates, uint64_t key, const struct rate_limit *limit, uint64_t now_ns, struct rate_answer *out);
 /* Undoes one take that passed, for a request that another limit refused. */

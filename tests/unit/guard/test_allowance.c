@@ -178,6 +178,29 @@ static void classes_users_and_addresses_are_counted_apart(void **state)
     allowance_close(allowance);
 }
 
+/* Announced or not, a request finds the same buckets, also where the limit is set in between. */
+static void a_take_that_was_expected_counts_like_any_other(void **state)
+{
+    (void)state;
+    struct allowance *allowance;
+    struct limit_terms terms = terms_none();
+    assert_int_equal(allowance_open(&allowance, 1024, &terms), FAULT_NONE);
+    struct address here = address_of("192.0.2.1");
+    struct allowance_ask early = ask_of(RATE_GRAB, "ann", &here, SECOND);
+    for (enum rate_scope scope = 0; scope < RATE_SCOPES; scope++) allowance_expect(allowance, scope, &early);
+    for (int scope = 0; scope < RATE_SCOPES; scope++) terms.rates[scope][RATE_GRAB] = (struct rate_terms){ 1, 10 };
+    terms.rates[RATE_USER][RATE_GRAB].burst = 4;
+    allowance_change(allowance, &terms);
+    struct allowance_ask late = ask_of(RATE_GRAB, "ann", &here, SECOND);
+    for (enum rate_scope scope = 0; scope < RATE_SCOPES; scope++) allowance_expect(allowance, scope, &late);
+    assert_int_equal(takes(allowance, early, 1), 1);
+    assert_int_equal(takes(allowance, late, 1), 1);
+    assert_int_equal(takes(allowance, ask_of(RATE_GRAB, "ann", &here, SECOND), 9), 2);
+    assert_int_equal(takes(allowance, ask_of(RATE_GRAB, "bob", &here, SECOND), 9), 4);
+    assert_int_equal(takes(allowance, ask_of(RATE_GRAB, "cat", &here, SECOND), 9), 2); /* all that is left to the address */
+    allowance_close(allowance);
+}
+
 static void without_limits_nothing_is_counted(void **state)
 {
     (void)state;
@@ -244,6 +267,7 @@ int main(void)
         cmocka_unit_test(with_the_defaults_an_office_can_buy),
         cmocka_unit_test(a_refused_request_takes_from_nobody),
         cmocka_unit_test(classes_users_and_addresses_are_counted_apart),
+        cmocka_unit_test(a_take_that_was_expected_counts_like_any_other),
         cmocka_unit_test(without_limits_nothing_is_counted),
         cmocka_unit_test(terms_change_while_threads_ask),
     };

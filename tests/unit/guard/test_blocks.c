@@ -77,6 +77,23 @@ static void what_was_added_is_there_after_a_restart(void **state)
     assert_false(list_has_user(stage, "ann"));
 }
 
+static void what_is_expected_is_looked_for_in_the_list_of_then(void **state)
+{
+    struct list_stage *stage = *state;
+    list_file_put(stage->path, "user eve\n");
+    list_open(stage);
+    uint64_t ann = blocks_expect_user(stage->reader, SLICE("ann")), eve = blocks_expect_user(stage->reader, SLICE("eve"));
+    assert_false(blocks_has_expected(stage->reader, SLICE("ann"), ann));
+    assert_true(blocks_has_expected(stage->reader, SLICE("eve"), eve));
+    list_add(stage, "user ann");
+    list_take(stage, "user eve");
+    assert_true(blocks_has_expected(stage->reader, SLICE("ann"), ann));
+    assert_false(blocks_has_expected(stage->reader, SLICE("eve"), eve));
+    list_take(stage, "user ann");
+    assert_false(blocks_has_expected(stage->reader, SLICE("ann"), ann));
+    assert_false(blocks_has_expected(stage->reader, SLICE("bob"), blocks_expect_user(stage->reader, SLICE("bob"))));
+}
+
 static void a_folder_that_takes_no_file_leaves_the_list_as_it_was(void **state)
 {
     struct list_stage *stage = *state;
@@ -293,6 +310,7 @@ int main(void)
         STAGED(adding_and_removing_write_the_file_and_keep_what_is_others),
         STAGED(a_rewritten_file_keeps_its_rights),
         STAGED(what_was_added_is_there_after_a_restart),
+        STAGED(what_is_expected_is_looked_for_in_the_list_of_then),
         STAGED(a_folder_that_takes_no_file_leaves_the_list_as_it_was),
         STAGED(entries_by_hand_and_by_interface_both_count),
         STAGED(pages_miss_nothing_while_the_list_changes),

@@ -86,7 +86,7 @@ static enum guard_check ask(struct stage *stage, struct asked asked)
     uint32_t retry_s = 77;
     enum problem problem = guard_arrive(stage->guard, &visit, &retry_s);
     if (problem == PROBLEM_NONE) {
-        visit.user = slice_of(asked.user);
+        guard_know(stage->guard, &visit, slice_of(asked.user));
         problem = guard_enter(stage->guard, &visit, &retry_s);
     }
     enum guard_check check = check_counted(before);
