@@ -98,10 +98,10 @@ void gate_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticke
 /* ticket->order is the order as the ledger has it. NO_SUCH_ORDER: memory has it after all, ask gate_pay(). */
 void gate_pay_past(struct gate_lane *lane, struct payment *payment, struct slice ref_taken, struct gate_ticket *ticket);
 void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_ticket *ticket);
-/* Ends holds that are due, a few under each lock and for about slice_us at most. True: more are due or may be, call again in
- * this turn or the next; false: none are, or the journal is to be left to others until it has written. Often, on a reactor's
- * thread. */
-bool gate_expire(struct gate *gate, uint32_t slice_us);
+/* Ends holds that are due, as many as one commit takes without being noticed, a few under each lock. True: done() is called
+ * when their ends are durable, at once if there was nothing to write; more may be due then, so call again in another turn.
+ * False: none are due, or the journal is to be left to others for now; done() is not called. One at a time, by one lane. */
+bool gate_expire(struct gate_lane *lane, struct gate_ticket *ticket);
 
 /* From memory, at once, with no ticket: false where memory does not have it and the ledger is to be asked. */
 bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);

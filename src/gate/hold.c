@@ -53,19 +53,16 @@ void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_tick
 
 /* Looks at a few hints under one lock, whether their holds have ended or end now, so that a grab that comes meanwhile waits
  * for no more than those. False: no more are due, or the journal is to be left to others for now. */
-static bool expire_some(struct gate *gate, uint64_t now_ms, uint32_t *expired)
+static bool expire_some(struct gate *gate, uint64_t now_ms, uint32_t hints_left, uint64_t *seq)
 {
-    enum { HINTS_A_LOCK = 32 };
     struct decision decision;
-    uint32_t hints_left = HINTS_A_LOCK;
     bool more = true;
     pthread_mutex_lock(&gate->lock);
     while (more && hints_left > 0) {
         more = journal_has_room_to_spare(gate->journal);
         if (!more) break;
         if (engine_decide_expiry(gate->engine, now_ms, &hints_left, &decision)) {
-            decision_take(gate, &decision);
-            ++*expired;
+            *seq = decision_take(gate, &decision);
         } else {
             more = hints_left == 0;
         }
@@ -74,15 +71,30 @@ static bool expire_some(struct gate *gate, uint64_t now_ms, uint32_t *expired)
     return more;
 }
 
-bool gate_expire(struct gate *gate, uint32_t slice_us)
+/* A grab that shares a commit with a crowd of expiries waits for the crowd. One for each microsecond that a commit takes
+ * makes it longer by a fraction, on any disk, and lets a million end in a second; holds that fall behind all the same, such
+ * as after a stop, come before grabs step by step. The most is far less than what sheds load. */
+static uint32_t hints_a_commit(const struct gate *gate, uint64_t now_ms)
 {
-    uint64_t end_ns = mono_ns() + slice_us * UINT64_C(1000);
-    uint64_t now_ms = gate_now_ms(gate);
-    uint32_t expired = 0;
-    bool more;
-    do {
-        more = expire_some(gate, now_ms, &expired);
-    } while (more && mono_ns() < end_ns);
-    if (expired > 0) journal_urge(gate->journal);
-    return more;
+    enum { HINTS_MIN = 512, HINTS_MAX = 16384, BEHIND_STEP_MS = 8 };
+    uint64_t commit_us = journal_commit_us(gate->journal);
+    uint64_t hints = commit_us < HINTS_MIN ? HINTS_MIN : commit_us;
+    hints *= 1 + (now_ms - gate->expired_all_ms) / BEHIND_STEP_MS;
+    return hints > HINTS_MAX ? HINTS_MAX : (uint32_t)hints;
+}
+
+bool gate_expire(struct gate_lane *lane, struct gate_ticket *ticket)
+{
+    enum { HINTS_A_LOCK = 32 };
+    struct gate *gate = lane->gate;
+    uint64_t now_ms = gate_now_ms(gate), seq = 0;
+    if (!gate->expiring) gate->expired_all_ms = now_ms;
+    bool more = true;
+    for (uint32_t left = hints_a_commit(gate, now_ms); more && left >= HINTS_A_LOCK; left -= HINTS_A_LOCK)
+        more = expire_some(gate, now_ms, HINTS_A_LOCK, &seq);
+    gate->expiring = more;
+    if (!more && seq == 0) return false;
+    ticket->verdict = VERDICT_DONE;
+    lane_answer(lane, ticket, seq);
+    return true;
 }

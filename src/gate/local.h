@@ -19,6 +19,10 @@ struct gate {
     _Atomic uint64_t past_seq; /* of the newest refund for an order not in memory; 0: all of them are filed */
     uint8_t hash_key[16];
 
+    /* Of the lane that ends holds. */
+    bool expiring;           /* more may be due than have ended */
+    uint64_t expired_all_ms; /* when no more were, if so */
+
     struct gate_lane *lanes[REACTORS_MAX];
     _Atomic uint32_t lane_count;
     _Atomic bool poison_told;

@@ -12,9 +12,8 @@
 #include <stdlib.h>
 
 #define TICK_MS 50
-/* Holds end within the first of these after their time, and take no longer than the second from a turn of the loop. */
+/* Holds that are due are looked for this often. */
 #define EXPIRY_MS 10
-#define EXPIRY_SLICE_US 300
 #define BACKLOG 4096
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -64,9 +63,10 @@ static void close_handle(uv_handle_t *handle, void *arg)
 /* The reactor's own handles; the loop ends when they and all connections are closed. */
 static void reactor_finish(struct reactor *reactor)
 {
-    uv_handle_t *own[] = { (uv_handle_t *)&reactor->wake,    (uv_handle_t *)&reactor->stop, (uv_handle_t *)&reactor->rest,
-                           (uv_handle_t *)&reactor->rise,    (uv_handle_t *)&reactor->tick, (uv_handle_t *)&reactor->expiry,
-                           (uv_handle_t *)&reactor->expiring };
+    uv_handle_t *own[] = { (uv_handle_t *)&reactor->wake,       (uv_handle_t *)&reactor->stop,
+                           (uv_handle_t *)&reactor->rest,       (uv_handle_t *)&reactor->rise,
+                           (uv_handle_t *)&reactor->tick,       (uv_handle_t *)&reactor->expiry_look,
+                           (uv_handle_t *)&reactor->expiry_next };
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) close_handle(own[i], NULL);
 }
 
@@ -99,21 +99,35 @@ static void on_tick(uv_timer_t *handle)
         if (state == CONNECTION_BUSY) continue; /* answered within the bounds of gate, queries and passwords */
         while (reactor->lists[state].first != NULL) connection_close(reactor->lists[state].first);
     }
-    if (reactor->connections == 0 && reactor->requests == 0) reactor_finish(reactor);
+    if (reactor->connections == 0 && reactor->requests == 0 && !reactor->expiry.waits) reactor_finish(reactor);
 }
 
-/* A million holds may be due at once: what one slice leaves is for the next turn, after the requests that have come. */
-static void on_expiring(uv_idle_t *handle)
+static void expire(struct reactor *reactor)
 {
-    struct reactor *reactor = handle->data;
-    if (!gate_expire(reactor->server->rooms.gate, EXPIRY_SLICE_US)) uv_idle_stop(&reactor->expiring);
+    struct expiry *expiry = &reactor->expiry;
+    expiry->waits = true; /* done() may be called before it returns */
+    if (!gate_expire(reactor->lane, &expiry->ticket)) expiry->waits = false;
 }
 
-static void on_expiry(uv_timer_t *handle)
+static void on_expiry_next(uv_idle_t *handle)
+{
+    uv_idle_stop(handle);
+    expire(handle->data);
+}
+
+/* A million holds may be due at once: more end in the next turn, after the requests that have come. */
+static void on_expired(struct gate_ticket *ticket)
+{
+    struct expiry *expiry = (struct expiry *)ticket;
+    struct reactor *reactor = expiry->reactor;
+    expiry->waits = false;
+    if (!reactor->draining) uv_idle_start(&reactor->expiry_next, on_expiry_next);
+}
+
+static void on_expiry_look(uv_timer_t *handle)
 {
     struct reactor *reactor = handle->data;
-    if (uv_is_active((uv_handle_t *)&reactor->expiring)) return;
-    if (gate_expire(reactor->server->rooms.gate, EXPIRY_SLICE_US)) uv_idle_start(&reactor->expiring, on_expiring);
+    if (!reactor->expiry.waits && !uv_is_active((uv_handle_t *)&reactor->expiry_next)) expire(reactor);
 }
 
 static void on_stop(uv_async_t *handle)
@@ -125,8 +139,8 @@ static void on_stop(uv_async_t *handle)
     close_handle((uv_handle_t *)&reactor->listener, NULL);
     connections_close_idle(reactor);
     resp_front_drain(reactor->resp);
-    uv_timer_stop(&reactor->expiry);
-    uv_idle_stop(&reactor->expiring);
+    uv_timer_stop(&reactor->expiry_look);
+    uv_idle_stop(&reactor->expiry_next);
     uv_timer_start(&reactor->tick, on_tick, 0, 20);
 }
 
@@ -141,12 +155,13 @@ static enum fault reactor_handles(struct reactor *reactor, int listen_fd)
     failed |= uv_prepare_init(loop, &reactor->rest);
     failed |= uv_check_init(loop, &reactor->rise);
     failed |= uv_timer_init(loop, &reactor->tick);
-    failed |= uv_timer_init(loop, &reactor->expiry);
-    failed |= uv_idle_init(loop, &reactor->expiring);
+    failed |= uv_timer_init(loop, &reactor->expiry_look);
+    failed |= uv_idle_init(loop, &reactor->expiry_next);
     if (failed) return FAULT_MEMORY;
     reactor->listener.data = reactor->wake.data = reactor->stop.data = reactor;
     reactor->rest.data = reactor->rise.data = reactor->tick.data = reactor;
-    reactor->expiry.data = reactor->expiring.data = reactor;
+    reactor->expiry_look.data = reactor->expiry_next.data = reactor;
+    reactor->expiry = (struct expiry){ .ticket.done = on_expired, .reactor = reactor };
     return FAULT_NONE;
 }
 
@@ -184,7 +199,7 @@ static void reactor_run(void *arg)
     uv_check_start(&reactor->rise, on_rise);
     uv_timer_start(&reactor->tick, on_tick, TICK_MS, TICK_MS);
     bool first = reactor == reactor->server->reactors[0];
-    if (first) uv_timer_start(&reactor->expiry, on_expiry, EXPIRY_MS, EXPIRY_MS);
+    if (first) uv_timer_start(&reactor->expiry_look, on_expiry_look, EXPIRY_MS, EXPIRY_MS);
     uv_run(&reactor->loop, UV_RUN_DEFAULT);
 }
 

@@ -39,6 +39,13 @@ struct connection_list {
     struct connection *first, *last;
 };
 
+/* The ends of holds that are not on the disk yet. */
+struct expiry {
+    struct gate_ticket ticket; /* first: it is what done() gets */
+    struct reactor *reactor;
+    bool waits; /* for done() */
+};
+
 struct reactor {
     struct server *server;
     struct gate_lane *lane;
@@ -70,8 +77,9 @@ struct reactor {
     uv_prepare_t rest;
     uv_check_t rise;
     uv_timer_t tick;
-    uv_timer_t expiry;  /* the first reactor's: looks for holds that are due */
-    uv_idle_t expiring; /* while there are more than one look ends */
+    uv_timer_t expiry_look; /* the first reactor's: looks for holds that are due */
+    uv_idle_t expiry_next;  /* while there are more than one commit takes */
+    struct expiry expiry;
     uv_thread_t thread;
     bool draining;
     uint64_t drain_until_ms;

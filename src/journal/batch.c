@@ -69,6 +69,7 @@ void batch_reset(struct batch *batch)
 {
     batch->length = BATCH_HEADER_BYTES;
     batch->count = 0;
+    batch->awaited = 0;
 }
 
 uint32_t batch_seal(struct batch *batch, uint32_t seed, struct chain *chain)

@@ -14,6 +14,7 @@ struct batch {
     uint8_t *bytes;
     uint32_t length; /* header and records */
     uint32_t count;
+    uint32_t awaited; /* of them, those that someone waits for: all but expiries */
     uint64_t seq_first;
     uint64_t at_ms;  /* of the last record */
     uint64_t digest; /* after the last record */

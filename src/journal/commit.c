@@ -103,6 +103,7 @@ void journal_append(struct journal *journal, const struct decision *decision, ui
     if (batch->count == 0) batch->seq_first = decision->seq;
     batch->length += (uint32_t)record_encode(decision, batch->bytes + batch->length);
     batch->count++;
+    batch->awaited += decision->kind != DECISION_EXPIRED;
     batch->at_ms = decision->at_ms;
     batch->digest = digest;
     atomic_store_explicit(&journal->seq_appended, decision->seq, memory_order_relaxed);
@@ -123,6 +124,11 @@ void journal_urge(struct journal *journal)
 uint64_t journal_seq_durable(const struct journal *journal)
 {
     return atomic_load_explicit(&journal->seq_durable, memory_order_acquire);
+}
+
+uint64_t journal_commit_us(const struct journal *journal)
+{
+    return atomic_load_explicit(&journal->commit_ns, memory_order_relaxed) / 1000;
 }
 
 bool journal_poisoned(const struct journal *journal)
@@ -207,6 +213,14 @@ static enum fault segment_rotate(struct journal *journal, uint64_t seq_first)
     return FAULT_NONE;
 }
 
+/* One that took long among many that do not says little about the next. */
+static void commit_time_note(struct journal *journal, uint64_t took_ns)
+{
+    const uint64_t before_ns = atomic_load_explicit(&journal->commit_ns, memory_order_relaxed);
+    atomic_store_explicit(&journal->commit_ns, before_ns - before_ns / 8 + took_ns / 8, memory_order_relaxed);
+    metrics_observe(METRIC_COMMIT_SECONDS, took_ns);
+}
+
 /* Makes the batch taken durable and says so. Without the lock. */
 static enum fault batch_commit(struct journal *journal)
 {
@@ -223,7 +237,7 @@ static enum fault batch_commit(struct journal *journal)
     journal->offset += span;
     const uint64_t seq_durable = batch->seq_first + batch->count - 1;
     atomic_store_explicit(&journal->seq_durable, seq_durable, memory_order_release);
-    metrics_observe(METRIC_COMMIT_SECONDS, mono_ns() - began_ns);
+    commit_time_note(journal, mono_ns() - began_ns);
     metrics_observe(METRIC_BATCH_DECISIONS, batch->count);
     metrics_add(METRIC_COMMITS, 1);
     metrics_add(METRIC_DECISIONS, batch->count);
@@ -280,7 +294,7 @@ static void work_await(struct journal *journal)
 
 /* A batch much smaller than the one before is the vanguard of a crowd that is still writing: a sync now would make the rest
  * wait for a second one. They get a moment; someone who is alone never waits, because the batch before was theirs alone too.
- */
+ * Expiries make no crowd, and where no one waits for the batch yet, one who was in the last may be about to come again. */
 static void batch_gather(struct journal *journal)
 {
     struct timespec until;
@@ -289,8 +303,9 @@ static void batch_gather(struct journal *journal)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(journal->options.lock);
+    const uint32_t before = journal->writing->awaited, enough = before < 4 ? before > 0 : before / 2;
     int late = 0;
-    while (late == 0 && journal->filling->count < journal->writing->count / 2 && !atomic_load(&journal->stop)) {
+    while (late == 0 && journal->filling->awaited < enough && !atomic_load(&journal->stop)) {
         journal->sleeping = true;
         late = pthread_cond_timedwait(&journal->work, journal->options.lock, &until);
     }

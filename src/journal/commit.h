@@ -45,6 +45,7 @@ struct journal {
     bool poked;
 
     _Atomic uint64_t seq_appended, seq_durable;
+    _Atomic uint64_t commit_ns; /* a running mean; written by the committer */
     _Atomic uint64_t seq_urged; /* written under the decision lock */
     uint64_t seq_taken;
     _Atomic bool poisoned, space_low, spare_wanted, prepare_failed, stop;

@@ -72,6 +72,7 @@ void journal_append(struct journal *journal, const struct decision *decision, ui
 void journal_urge(struct journal *journal);
 
 uint64_t journal_seq_durable(const struct journal *journal); /* any thread, acquire */
+uint64_t journal_commit_us(const struct journal *journal);   /* any thread: how long a commit takes of late */
 bool journal_poisoned(const struct journal *journal);        /* any thread */
 const uint8_t *journal_uuid(const struct journal *journal);
 
