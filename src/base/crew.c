@@ -147,6 +147,16 @@ static struct crew_job *queues_pop(struct crew *crew)
     return job;
 }
 
+/* The lock is held. */
+static void queues_push(struct crew *crew, struct crew_job *job)
+{
+    job->asked_ms = mono_ms();
+    list_push(&crew->queues[job->queue].jobs, job);
+    crew->queues[job->queue].count++;
+    crew->queued++;
+    thread_must(pthread_cond_signal(&crew->work));
+}
+
 /* The next job, or NULL when the crew stops. */
 static struct crew_job *worker_next(struct crew *crew)
 {
@@ -155,6 +165,29 @@ static struct crew_job *worker_next(struct crew *crew)
     struct crew_job *job = crew->closing ? NULL : queues_pop(crew);
     thread_must(pthread_mutex_unlock(&crew->lock));
     return job;
+}
+
+/* A part of it is done. Late when there will be no other. */
+static void job_put_back(struct crew *crew, struct crew_job *job)
+{
+    thread_must(pthread_mutex_lock(&crew->lock));
+    bool last = crew->closing;
+    job->late = last;
+    if (!last) queues_push(crew, job); /* another worker may have it from now on */
+    thread_must(pthread_mutex_unlock(&crew->lock));
+    if (last) mailbox_put(job->mailbox, job);
+}
+
+static void job_work(struct crew *crew, struct crew_job *job, void *tools)
+{
+    job->waited_ms = mono_ms() - job->asked_ms;
+    job->late = !job->again && job->waited_ms > crew->options.wait_ms_max;
+    if (!job->late) job->work(job, tools);
+    if (job->again) {
+        job_put_back(crew, job);
+    } else {
+        mailbox_put(job->mailbox, job);
+    }
 }
 
 static void *worker_run(void *arg)
@@ -166,12 +199,7 @@ static void *worker_run(void *arg)
     void *tools = options->tools_open != NULL ? options->tools_open(options->arg) : NULL;
     if (!worker_report(crew, options->tools_open == NULL || tools != NULL)) return NULL;
 
-    for (struct crew_job *job = worker_next(crew); job != NULL; job = worker_next(crew)) {
-        job->waited_ms = mono_ms() - job->asked_ms;
-        job->late = job->waited_ms > options->wait_ms_max;
-        if (!job->late) job->work(job, tools);
-        mailbox_put(job->mailbox, job);
-    }
+    for (struct crew_job *job = worker_next(crew); job != NULL; job = worker_next(crew)) job_work(crew, job, tools);
     if (options->tools_close != NULL) options->tools_close(tools);
     return NULL;
 }
@@ -255,11 +283,8 @@ bool crew_ask(struct crew *crew, struct crew_job *job)
     thread_must(pthread_mutex_lock(&crew->lock));
     bool taken = !crew->closing && crew->queues[job->queue].count < crew->options.queue_max;
     if (taken) {
-        job->asked_ms = mono_ms();
-        list_push(&crew->queues[job->queue].jobs, job);
-        crew->queues[job->queue].count++;
-        crew->queued++;
-        thread_must(pthread_cond_signal(&crew->work));
+        job->again = false;
+        queues_push(crew, job);
     }
     thread_must(pthread_mutex_unlock(&crew->lock));
     return taken;

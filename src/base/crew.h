@@ -3,6 +3,9 @@
  * Queues that have jobs take turns, so a job waits for no more jobs of another queue than stand before it in its own, and
  * one: a flood in one queue makes the others slower by a share, and never fills them.
  *
+ * A long job is done in parts: each part goes to the end of its queue, which is never too full for it, and is never late,
+ * for what is begun is to be ended. Only crew_stop() ends it early, and delivers it late.
+ *
  * A job lives in the asker's memory from crew_ask() until its done() has been called on the thread of its mailbox. */
 #ifndef STAMPEDE_BASE_CREW_H
 #define STAMPEDE_BASE_CREW_H
@@ -26,6 +29,7 @@ struct crew_job {
     uint64_t asked_ms;  /* monotonic; set by crew_ask() */
     uint64_t waited_ms; /* until a worker took it */
     bool late;          /* set when it waited longer than wait_ms_max: work was not called */
+    bool again;         /* set by work: there is more to do, after the jobs that wait. Called again with it still set */
 };
 
 struct crew_options {

@@ -54,6 +54,7 @@ void query_work(struct crew_job *job, void *tools)
 {
     struct query *query = (struct query *)job;
     query->fault = FAULT_NONE;
+    job->again = false;
     if (query->seq_wait != 0) {
         struct clerk_status clerk;
         clerk_status(query->rooms->clerk, &clerk);

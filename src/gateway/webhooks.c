@@ -260,19 +260,29 @@ void deliveries_get(struct request *request)
         list_ask(request, deliveries_run);
 }
 
-/* What is done to the failed deliveries of a seller: to one, or to all of them for id 0. */
+/* What is done to the failed deliveries of a seller: to one, or to all of them for id 0, a part at a time, because other
+ * sellers write too. */
+
+static void part_end(struct query *query, uint64_t some)
+{
+    query->notices_changed += some;
+    query->found = query->id == 0 || some > 0;
+    query->job.again = query->fault == FAULT_NONE && query->id == 0 && some == OUTBOX_AT_ONCE;
+}
 
 static void retry_run(struct query *query, struct ledger *ledger)
 {
-    query->fault = ledger_outbox_retry(ledger, slice_of(query->seller), query->id, query->now_ms, &query->notices_changed);
-    query->found = query->id == 0 || query->notices_changed > 0;
+    uint64_t some = 0;
+    query->fault = ledger_outbox_retry(ledger, slice_of(query->seller), query->id, query->now_ms, &some);
+    part_end(query, some);
     courier_wake(query->rooms->courier);
 }
 
 static void drop_run(struct query *query, struct ledger *ledger)
 {
-    query->fault = ledger_outbox_drop(ledger, slice_of(query->seller), query->id, &query->notices_changed);
-    query->found = query->id == 0 || query->notices_changed > 0;
+    uint64_t some = 0;
+    query->fault = ledger_outbox_drop(ledger, slice_of(query->seller), query->id, &some);
+    part_end(query, some);
 }
 
 static void failed_reply(struct crew_job *job, const char *word, int status)
@@ -301,6 +311,7 @@ static void retry_ask(struct request *request, uint64_t id)
 {
     if (!body_none(request) || !owner_take(request)) return;
     request->query.id = id;
+    request->query.notices_changed = 0;
     request_work(request, request_rooms(request)->writes, retry_run, retry_done);
 }
 
@@ -308,6 +319,7 @@ static void drop_ask(struct request *request, uint64_t id)
 {
     if (!body_none(request) || !owner_take(request)) return;
     request->query.id = id;
+    request->query.notices_changed = 0;
     request_work(request, request_rooms(request)->writes, drop_run, drop_done);
 }
 

@@ -5,8 +5,6 @@
 
 #include <assert.h>
 
-#define PURGED_AT_ONCE 5000
-
 enum fault small_begin(struct ledger *ledger)
 {
     assert(!ledger->filing);
@@ -85,31 +83,21 @@ static enum fault some_drop(struct ledger *ledger, enum statement id, struct sli
     return fault;
 }
 
-/* Not in one transaction: a million rows would keep the clerk waiting. */
-static enum fault notices_drop(struct ledger *ledger, enum statement id, struct slice seller, uint64_t *count)
-{
-    uint64_t some = PURGED_AT_ONCE;
-    *count = 0;
-    while (some == PURGED_AT_ONCE) {
-        enum fault fault = some_drop(ledger, id, seller, PURGED_AT_ONCE, &some);
-        if (fault != FAULT_NONE) return fault;
-        *count += some;
-    }
-    return FAULT_NONE;
-}
-
-/* What the hook of before was still to be told. */
+/* What the hook of before was still to be told. Not in one transaction: a million rows would keep the clerk waiting. */
 static enum fault notices_purge(struct ledger *ledger, struct slice seller)
 {
-    uint64_t count;
-    return notices_drop(ledger, STATEMENT_OUTBOX_PURGE, seller, &count);
+    uint64_t some = OUTBOX_AT_ONCE;
+    enum fault fault = FAULT_NONE;
+    while (fault == FAULT_NONE && some == OUTBOX_AT_ONCE)
+        fault = some_drop(ledger, STATEMENT_OUTBOX_PURGE, seller, OUTBOX_AT_ONCE, &some);
+    return fault;
 }
 
 /* What has failed holds back nothing: no stream has to go on. */
 enum fault ledger_outbox_drop(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t *count)
 {
     return id != 0 ? some_drop(ledger, STATEMENT_OUTBOX_DROP, seller, id, count)
-                   : notices_drop(ledger, STATEMENT_OUTBOX_DROP_ALL, seller, count);
+                   : some_drop(ledger, STATEMENT_OUTBOX_DROP_ALL, seller, OUTBOX_AT_ONCE, count);
 }
 
 static void text_set(char *out, size_t size, struct slice text)

@@ -121,18 +121,20 @@ struct outbox_results {
 };
 /* *given_up: how many have failed for good by this. */
 enum fault ledger_outbox_record(struct ledger *ledger, const struct outbox_results *results, uint64_t *given_up) MUST_USE;
-/* Gives up pending notices of a seller whose since_ms is not after since_ms_max, a few thousand at most; *count of them. */
+/* Gives up pending notices of a seller whose since_ms is not after since_ms_max, OUTBOX_AT_ONCE at most; *count of them. */
 struct outbox_age {
     struct slice seller;
     uint64_t since_ms_max, now_ms;
 };
 enum fault ledger_outbox_give_up(struct ledger *ledger, const struct outbox_age *age, uint64_t *count) MUST_USE;
-/* Failed notices of a seller become pending again: the one of this id, or all of them for id 0. */
+/* A change of many rows takes so many in one transaction, so that nobody waits long for theirs. */
+#define OUTBOX_AT_ONCE 5000
+/* Failed notices of a seller become pending again: the one of this id, or the next OUTBOX_AT_ONCE for id 0. *count of them;
+ * as many as that: there may be more. Those that were sent again since now_ms have had their turn. */
 enum fault ledger_outbox_retry(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t now_ms,
                                uint64_t *count) MUST_USE;
 
-/* Failed notices of a seller are dropped: the one of this id, or all of them for id 0, a few thousand in each transaction.
- */
+/* Failed notices of a seller are dropped, in the same way. */
 enum fault ledger_outbox_drop(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t *count) MUST_USE;
 
 struct outbox_counts {

@@ -2,8 +2,6 @@
 #include "ledger/outbox.h"
 #include "ledger/database.h"
 
-#define CHANGED_AT_ONCE 5000
-
 /* A change of many rows of a seller, a few thousand at a time: which they are, what is done to them, and their state after.
  */
 struct bulk {
@@ -19,7 +17,7 @@ static enum fault bulk_find(struct ledger *ledger, const struct bulk *bulk, cons
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, age->seller);
     bind_number(s, 2, age->since_ms_max);
-    bind_number(s, 3, CHANGED_AT_ONCE);
+    bind_number(s, 3, OUTBOX_AT_ONCE);
     enum step step = cursor_step(s);
     for (int i = 0; i < 3; i++) span[i] = step == STEP_ROW ? (uint64_t)column_number(s, i) : 0;
     return statement_close(ledger, bulk->span, step);
@@ -79,15 +77,8 @@ static enum fault retry_one(struct ledger *ledger, struct slice seller, uint64_t
 
 enum fault ledger_outbox_retry(struct ledger *ledger, struct slice seller, uint64_t id, uint64_t now_ms, uint64_t *count)
 {
-    *count = 0;
     if (id != 0) return retry_one(ledger, seller, id, now_ms, count);
     static const struct bulk retry = { STATEMENT_OUTBOX_FAILED_SPAN, STATEMENT_OUTBOX_RETRY_ALL, NOTICE_PENDING };
-    const struct outbox_age age = { .seller = seller, .since_ms_max = INT64_MAX, .now_ms = now_ms };
-    uint64_t some = CHANGED_AT_ONCE;
-    while (some == CHANGED_AT_ONCE) {
-        enum fault fault = bulk_change(ledger, &retry, &age, &some);
-        if (fault != FAULT_NONE) return fault;
-        *count += some;
-    }
-    return FAULT_NONE;
+    const struct outbox_age age = { .seller = seller, .since_ms_max = now_ms - 1, .now_ms = now_ms };
+    return bulk_change(ledger, &retry, &age, count);
 }

@@ -308,7 +308,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         DUE_OR_PARKED("outbox.stream AND o.id < ?2", "?3") " WHERE seller = ?1 AND id = ?2 AND state = 1",
     [STATEMENT_OUTBOX_RETRY_ALL] =
         "UPDATE outbox INDEXED BY outbox_by_seller SET state = 0, attempts = 0, since_ms = ?2, next_ms = " OUTBOX_PARKED
-        " WHERE seller = ?1 AND state = 1 AND id >= ?3 AND id <= ?4",
+        " WHERE seller = ?1 AND state = 1 AND id >= ?3 AND id <= ?4 AND since_ms < ?2",
     [STATEMENT_OUTBOX_COUNTS] =
         "SELECT coalesce(sum(pending), 0), coalesce(sum(failed), 0), coalesce(min(" FIRST_PENDING_MS "), 0)"
         " FROM outbox_counts",

@@ -1,6 +1,7 @@
 """Webhooks that could not be delivered for long: what waits keeps its order and costs the sales nothing, and what failed can be dropped."""
 
 import sqlite3
+import threading
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from receiver import QUICK, Receiver, arrived, hook, metric, settled, shown
 
 DEAD_S = 20
 PENDING = 20_000
+FAILED_MANY = 200_000
 
 
 @pytest.fixture
@@ -58,13 +60,13 @@ def test_a_receiver_that_is_dead_for_long_hears_everything_in_order_afterwards(o
     shop.close()
 
 
-def backlog_make(server, seller, sale, state=0):
+def backlog_make(server, seller, sale, state=0, count=PENDING):
     """Messages about the sale, each one by itself, written while the server is down."""
     now = int(time.time() * 1000)
     with sqlite3.connect(server.data / "ledger.db") as ledger:
         ledger.executemany("INSERT INTO outbox (seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error)"
                            " VALUES (?, 7, ?, ?, 0, 0, ?, ?, ?, ?, 0, 0, '')",
-                           ((seller, (10_000_000 + i) * 4 + 1, int(sale), now, state, now, now) for i in range(PENDING)))
+                           ((seller, (10_000_000 + i) * 4 + 1, int(sale), now, state, now, now) for i in range(count)))
     ledger.close()
 
 
@@ -98,6 +100,28 @@ def test_thousands_that_failed_are_counted_dropped_or_sent_again(shop, receiver_
     answer = shop.client.request("DELETE", "/v1/webhook/deliveries", None, shop.seller_token)
     assert answer.status == 200 and answer.json() == {"dropped": 0}, "what is pending is not dropped"
     assert shown(shop)["pending"] == PENDING
+
+
+@pytest.mark.parametrize("method, path, word", [("POST", "/v1/webhook/deliveries/retry", "retried"), ("DELETE", "/v1/webhook/deliveries", "dropped")])
+def test_other_sellers_write_while_many_are_sent_again_or_dropped(shop, receiver_gone, method, path, word):
+    hook(shop, receiver_gone)
+    sale = shop.sale()["id"]
+    shop.client.close()
+    shop.server.stop()
+    backlog_make(shop.server, shop.seller, sale, 1, FAILED_MANY)
+    shop.server.start()
+    other = Shop(shop.server)
+    hook(other, receiver_gone)
+    answers = []
+    asker = threading.Thread(target=lambda: answers.append(shop.client.request(method, path, None, shop.seller_token)))
+    asker.start()
+    eventually(lambda: 0 < shown(other, shop.seller_token)["failed"] < FAILED_MANY, pause=0.005)
+    hook(other, receiver_gone)
+    assert shown(other, shop.seller_token)["failed"] > 0, "a write of one seller waited for all of another's"
+    asker.join()
+    assert answers[0].json() == {word: FAILED_MANY}, answers[0]
+    assert shown(shop)["failed"] == 0
+    other.close()
 
 
 def test_what_failed_can_be_dropped_by_its_seller_only(own_server):

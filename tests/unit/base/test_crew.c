@@ -103,6 +103,85 @@ static void a_full_queue_refuses_and_takes_again_when_it_drains(void **state)
     sem_destroy(&may_end);
 }
 
+static void part_work(struct crew_job *job, void *tools)
+{
+    errand_work(job, tools);
+    job->again = ((struct errand *)job)->worked < 3;
+}
+
+/* Its second part waits for longer than a job may, in a queue that is full, behind one that came after it. */
+static void a_long_job_lets_others_pass_between_its_parts(void **state)
+{
+    (void)state;
+    struct desk desk;
+    desk_open(&desk);
+    struct crew *crew;
+    const struct crew_options options = { .name = "test", .threads = 1, .queue_max = 1, .wait_ms_max = 50 };
+    assert_int_equal(crew_open(&crew, &options), FAULT_NONE);
+    sem_t begun, may_end;
+    sem_init(&begun, 0, 0);
+    sem_init(&may_end, 0, 0);
+    struct errand errands[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        errand_init(&errands[i], &desk, i);
+        errands[i].begun = &begun;
+        errands[i].may_end = &may_end;
+    }
+    errands[0].job.work = part_work;
+    done_count = 0;
+
+    assert_true(crew_ask(crew, &errands[0].job));
+    sem_wait(&begun);
+    assert_true(crew_ask(crew, &errands[1].job));
+    sem_post(&may_end);
+    sem_wait(&begun);
+    assert_int_equal(errands[1].worked, 1);
+    assert_int_equal(errands[0].worked, 1);
+    pause_ms(120);
+    for (int i = 0; i < 3; i++) sem_post(&may_end);
+    desk_wait(&desk, 2);
+    assert_int_equal(done_order[0], 1);
+    assert_int_equal(errands[0].worked, 3);
+    assert_false(errands[0].job.late);
+
+    crew_close(crew);
+    desk_close(&desk);
+    sem_destroy(&begun);
+    sem_destroy(&may_end);
+}
+
+static void a_long_job_is_delivered_late_when_the_crew_stops_between_its_parts(void **state)
+{
+    (void)state;
+    struct desk desk;
+    desk_open(&desk);
+    struct crew *crew;
+    const struct crew_options options = { .name = "test", .threads = 1, .queue_max = 1, .wait_ms_max = 60000 };
+    assert_int_equal(crew_open(&crew, &options), FAULT_NONE);
+    sem_t begun, may_end;
+    sem_init(&begun, 0, 0);
+    sem_init(&may_end, 0, 0);
+    struct errand errand;
+    errand_init(&errand, &desk, 0);
+    errand.job.work = part_work;
+    errand.begun = &begun;
+    errand.may_end = &may_end;
+    done_count = 0;
+
+    assert_true(crew_ask(crew, &errand.job));
+    sem_wait(&begun);
+    crew_stop(crew);
+    sem_post(&may_end);
+    desk_wait(&desk, 1);
+    assert_true(errand.job.late);
+    assert_int_equal(errand.worked, 1);
+
+    crew_close(crew);
+    desk_close(&desk);
+    sem_destroy(&begun);
+    sem_destroy(&may_end);
+}
+
 static void a_job_that_waited_too_long_comes_back_without_work(void **state)
 {
     (void)state;
@@ -399,6 +478,8 @@ int main(void)
         cmocka_unit_test(jobs_are_done_once_each_on_the_thread_of_the_mailbox),
         cmocka_unit_test(one_worker_works_in_the_order_of_asking),
         cmocka_unit_test(a_full_queue_refuses_and_takes_again_when_it_drains),
+        cmocka_unit_test(a_long_job_lets_others_pass_between_its_parts),
+        cmocka_unit_test(a_long_job_is_delivered_late_when_the_crew_stops_between_its_parts),
         cmocka_unit_test(a_job_that_waited_too_long_comes_back_without_work),
         cmocka_unit_test(closing_ends_the_running_job_and_gives_the_queued_back_late),
         cmocka_unit_test(wake_rings_once_until_the_mail_is_taken),
