@@ -36,7 +36,7 @@ enum verdict engine_refuse_early(const struct engine *engine, const struct grab 
     char name[BUYER_BYTES_MAX + 1];
     struct slice buyer = buyer_of(grab, notice.admission, 0, name);
     if (buyer.len == 0) return VERDICT_DONE;
-    struct holder holder = holder_of(&engine->holdings, grab->sale_id, buyer);
+    struct holder holder = holder_hashed(&engine->holdings, grab->sale_id, buyer, grab->hash);
     if (holdings_may_hold(&engine->holdings, &holder)) return VERDICT_DONE;
     if (token != VERDICT_DONE) return token;
     return grab->units > notice.available ? VERDICT_SOLD_OUT : VERDICT_BUSY;

@@ -42,6 +42,11 @@ void filter_drop(struct filter *filter, uint32_t hash)
     filter->entries--;
 }
 
+void filter_prefetch(const struct filter *filter, uint32_t hash)
+{
+    __builtin_prefetch((const void *)place_of(filter, hash), 1);
+}
+
 bool filter_has(const struct filter *filter, uint32_t hash)
 {
     return atomic_load_explicit(place_of(filter, hash), memory_order_relaxed) != 0;

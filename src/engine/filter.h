@@ -24,6 +24,7 @@ void filter_close(struct filter *filter);
 void filter_add(struct filter *filter, uint32_t hash);
 void filter_drop(struct filter *filter, uint32_t hash);
 bool filter_has(const struct filter *filter, uint32_t hash);
-uint64_t filter_bytes(const struct filter *filter); /* of memory touched, at most */
+void filter_prefetch(const struct filter *filter, uint32_t hash); /* its place will be asked for soon; any thread */
+uint64_t filter_bytes(const struct filter *filter);               /* of memory touched, at most */
 
 #endif

@@ -59,6 +59,17 @@ struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struc
     };
 }
 
+struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, struct slice buyer, uint64_t hash)
+{
+    if (hash == 0) return holder_of(holdings, sale_id, buyer);
+    return (struct holder){ .hash = hash, .slot = (uint32_t)(sale_id % SALES_OPEN_MAX), .buyer = buyer };
+}
+
+void holdings_expect_early(const struct holdings *holdings, const struct holder *holder)
+{
+    filter_prefetch(&holdings->buyers, (uint32_t)holder->hash);
+}
+
 void holdings_expect(const struct holdings *holdings, const struct holder *holder)
 {
     index_prefetch(&holdings->by_buyer, (uint32_t)holder->hash);

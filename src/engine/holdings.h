@@ -81,9 +81,13 @@ struct holder {
     struct slice buyer;
 };
 struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struct slice buyer); /* any thread */
+/* The same where the hash may have been made before; 0: it has not. */
+struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, struct slice buyer, uint64_t hash);
 
-/* Their bucket lies anywhere in memory: let it come nearer while the rest is judged. */
+/* Their bucket, and their place in the filter (any thread), lie anywhere in memory: let it come nearer while the rest is
+ * judged. */
 void holdings_expect(const struct holdings *holdings, const struct holder *holder);
+void holdings_expect_early(const struct holdings *holdings, const struct holder *holder);
 
 /* Any thread: false means certainly no order of theirs was there before what the caller has acquired. */
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder);

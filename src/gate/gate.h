@@ -73,6 +73,17 @@ uint64_t gate_now_ms(const struct gate *gate);
 
 /* now_ms of grabs, asks, askers, payments and cancels is set by the gate. */
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
+/* Grabs that have come together, decided in their order and without tickets: verdict and what follows are the answer, and it
+ * is the caller's to tell nobody before seq is durable. One lock and one look at the clock for all of them; few enough that
+ * others need not wait long. */
+struct gate_grab {
+    struct grab grab;
+    enum verdict verdict;
+    uint32_t available; /* after the decision */
+    uint64_t order_no;  /* for WON, REPEATED and ALREADY_WON */
+    uint64_t seq;       /* as of a ticket */
+};
+void gate_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count);
 /* A purchase token: VERDICT_DONE or VERDICT_REPEATED with its nonce, once the record that gave it is durable. */
 void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
 /* TOO_MANY_SALES where the engine has no objection but the seller, whoever it is, has sales_per_seller_max that are not

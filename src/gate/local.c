@@ -25,6 +25,17 @@ uint64_t order_seq(const struct gate *gate, const struct order *order)
     return as_won ? order->no : engine_seq(gate->engine);
 }
 
+/* Under the lock: decides, and a win is taken. What has to be durable before the answer is told; 0: nothing. */
+static uint64_t grab_settle(struct gate *gate, const struct grab *grab, struct grab_answer *answer, enum verdict *verdict)
+{
+    struct decision decision;
+    *verdict = engine_decide_grab(gate->engine, grab, &decision, answer);
+    if (*verdict == VERDICT_WON && !journal_has_room(gate->journal)) *verdict = VERDICT_BUSY;
+    if (*verdict == VERDICT_WON) return decision_take(gate, &decision);
+    bool named = *verdict == VERDICT_REPEATED || *verdict == VERDICT_ALREADY_WON;
+    return named ? order_seq(gate, &answer->order) : 0;
+}
+
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket)
 {
     struct gate *gate = lane->gate;
@@ -36,20 +47,39 @@ void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ti
         return;
     }
 
-    struct decision decision;
-    uint64_t seq = 0;
     pthread_mutex_lock(&gate->lock);
-    enum verdict verdict = engine_decide_grab(gate->engine, grab, &decision, &ticket->grab);
-    if (verdict == VERDICT_WON && !journal_has_room(gate->journal)) verdict = VERDICT_BUSY;
-    if (verdict == VERDICT_WON) {
-        seq = decision_take(gate, &decision);
-    } else if (verdict == VERDICT_REPEATED || verdict == VERDICT_ALREADY_WON) {
-        seq = order_seq(gate, &ticket->grab.order);
-    }
+    uint64_t seq = grab_settle(gate, grab, &ticket->grab, &ticket->verdict);
     pthread_mutex_unlock(&gate->lock);
-
-    ticket->verdict = verdict;
     lane_answer(lane, ticket, seq);
+}
+
+/* From the first grab on that only the full decision can answer the lock is held: an early refusal after it is one of that
+ * moment too, so the answers are those of one grab after the other. */
+void gate_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count)
+{
+    struct gate *gate = lane->gate;
+    uint64_t now_ms = gate_now_ms(gate);
+    for (uint32_t i = 0; i < count; i++) engine_hash_grab(gate->engine, &grabs[i].grab);
+
+    bool locked = false;
+    for (struct gate_grab *it = grabs; it < grabs + count; it++) {
+        it->grab.now_ms = now_ms;
+        it->available = 0;
+        it->order_no = it->seq = 0;
+        it->verdict = engine_refuse_early(gate->engine, &it->grab);
+        if (it->verdict != VERDICT_DONE) continue;
+        if (!locked) {
+            pthread_mutex_lock(&gate->lock);
+            for (const struct gate_grab *next = it; next < grabs + count; next++)
+                engine_expect_grab(gate->engine, &next->grab);
+        }
+        locked = true;
+        struct grab_answer answer;
+        it->seq = grab_settle(gate, &it->grab, &answer, &it->verdict);
+        it->available = answer.available;
+        if (it->seq != 0) it->order_no = answer.order.no;
+    }
+    if (locked) pthread_mutex_unlock(&gate->lock);
 }
 
 void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket)

@@ -12,36 +12,38 @@ static void resp_command(struct resp_call *call);
 
 /* Those asked most come first: the search begins at the top. A stranger is somebody who has not said who he is. */
 #define STRANGERS true
+#define GATHERED true /* a grab: taken down, to be answered together with those behind it */
 static const struct row {
     const char *name;
     uint32_t name_len, argc_min, argc_max; /* with the name of the command itself */
     bool strangers;
+    bool gathered;
     void (*run)(struct resp_call *call);
 } rows[] = {
 #define ROW(name, ...)                                                                                                      \
     {                                                                                                                       \
         name, sizeof(name) - 1, __VA_ARGS__                                                                                 \
     }
-    ROW("sale.grab", 3, 6, false, resp_grab),
-    ROW("seckill", 4, 4, false, resp_seckill),
-    ROW("ping", 1, 2, false, resp_ping),
-    ROW("sale.left", 2, 2, false, resp_sale_left),
-    ROW("sale.order", 2, 2, false, resp_order),
-    ROW("sale.pay", 4, 4, false, resp_pay),
-    ROW("sale.cancel", 2, 3, false, resp_cancel),
-    ROW("sale.info", 2, 2, false, resp_sale_info),
-    ROW("sale.create", 3, 13, false, resp_sale_create),
-    ROW("sale.stock", 3, 3, false, resp_sale_stock),
-    ROW("auth", 2, 3, STRANGERS, resp_auth),
-    ROW("hello", 1, 7, STRANGERS, resp_hello),
-    ROW("echo", 2, 2, false, resp_echo),
-    ROW("select", 2, 2, false, resp_select),
-    ROW("client", 2, RESP_ARGS_MAX, false, resp_client),
-    ROW("command", 1, RESP_ARGS_MAX, false, resp_command),
-    ROW("info", 1, RESP_ARGS_MAX, false, resp_info),
-    ROW("config", 2, RESP_ARGS_MAX, false, resp_config),
-    ROW("reset", 1, 1, STRANGERS, resp_reset),
-    ROW("quit", 1, RESP_ARGS_MAX, STRANGERS, resp_quit),
+    ROW("sale.grab", 3, 6, false, GATHERED, resp_grab),
+    ROW("seckill", 4, 4, false, GATHERED, resp_seckill),
+    ROW("ping", 1, 2, false, false, resp_ping),
+    ROW("sale.left", 2, 2, false, false, resp_sale_left),
+    ROW("sale.order", 2, 2, false, false, resp_order),
+    ROW("sale.pay", 4, 4, false, false, resp_pay),
+    ROW("sale.cancel", 2, 3, false, false, resp_cancel),
+    ROW("sale.info", 2, 2, false, false, resp_sale_info),
+    ROW("sale.create", 3, 13, false, false, resp_sale_create),
+    ROW("sale.stock", 3, 3, false, false, resp_sale_stock),
+    ROW("auth", 2, 3, STRANGERS, false, resp_auth),
+    ROW("hello", 1, 7, STRANGERS, false, resp_hello),
+    ROW("echo", 2, 2, false, false, resp_echo),
+    ROW("select", 2, 2, false, false, resp_select),
+    ROW("client", 2, RESP_ARGS_MAX, false, false, resp_client),
+    ROW("command", 1, RESP_ARGS_MAX, false, false, resp_command),
+    ROW("info", 1, RESP_ARGS_MAX, false, false, resp_info),
+    ROW("config", 2, RESP_ARGS_MAX, false, false, resp_config),
+    ROW("reset", 1, 1, STRANGERS, false, resp_reset),
+    ROW("quit", 1, RESP_ARGS_MAX, STRANGERS, false, resp_quit),
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -233,11 +235,13 @@ void resp_run(struct resp_call *call)
 {
     const struct row *row = row_find(call->argv[0]);
     metrics_add_labelled(METRIC_RESP_COMMANDS, row != NULL ? (uint32_t)(row - rows) : ROWS, 1);
-    if (!peer_is_known(call) && (row == NULL || !row->strangers)) {
+    bool known = peer_is_known(call), served = row != NULL && call->argc >= row->argc_min && call->argc <= row->argc_max;
+    if (!known || !served || !row->gathered) resp_grabs_answer(call);
+    if (!known && (row == NULL || !row->strangers)) {
         resp_error(call->out, "NOAUTH", SLICE("Authentication required."));
     } else if (row == NULL) {
         unknown_say(call);
-    } else if (call->argc < row->argc_min || call->argc > row->argc_max) {
+    } else if (!served) {
         resp_wrong_count(call, row->name);
     } else {
         row->run(call);

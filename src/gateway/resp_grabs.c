@@ -10,34 +10,36 @@
 
 #include <assert.h>
 
-struct resp_grab {
-    struct grab grab;
-    char buyer[BUYER_BYTES_MAX + 1]; /* ACCOUNT:USER */
-};
+/* False: has replied, after those that were taken down before. */
+static bool grab_refuse(struct resp_call *call, enum problem problem, const char *detail)
+{
+    resp_grabs_answer(call);
+    resp_problem(call, problem, detail);
+    return false;
+}
 
-/* False: has replied. */
-static bool grab_buyer(struct resp_call *call, struct slice user, struct resp_grab *g)
+/* The next of those taken down, once its buyer is known to be good. False: has replied. */
+static bool grab_buyer(struct resp_call *call, struct slice user, struct grab *grab)
 {
     struct slice account = resp_account_name(call);
     size_t prefix = account.len + 1;
     if (user.len == 0 || user.len > BUYER_BYTES_MAX - prefix || !utf8_valid(user) || text_has_control(user)) {
-        resp_problem(
+        return grab_refuse(
             call, PROBLEM_BAD_INPUT,
             "user must be printable UTF-8 of 1 byte or more, and with the account and a colon before it at most 64");
-        return false;
     }
-    memcpy(g->buyer, account.data, account.len);
-    g->buyer[account.len] = ':';
-    memcpy(g->buyer + prefix, user.data, user.len);
-    g->grab.buyer = (struct slice){ g->buyer, prefix + user.len };
+    char *buyer = call->front->grab_texts[call->front->grab_count].buyer;
+    memcpy(buyer, account.data, account.len);
+    buyer[account.len] = ':';
+    memcpy(buyer + prefix, user.data, user.len);
+    grab->buyer = (struct slice){ buyer, prefix + user.len };
     struct blocks_reader *blocks = call->front->reactor->blocks;
-    if (!blocks_has_user(blocks, g->grab.buyer) && !blocks_has_user(blocks, user)) return true;
+    if (!blocks_has_user(blocks, grab->buyer) && !blocks_has_user(blocks, user)) return true;
     const struct guard_visit visit = {
-        .client = call->peer->address, .user = g->grab.buyer, .method = "RESP", .path = "SALE.GRAB"
+        .client = call->peer->address, .user = grab->buyer, .method = "RESP", .path = "SALE.GRAB"
     };
     guard_refused(resp_rooms(call)->guard, GUARD_BLOCKED_USER, &visit);
-    resp_problem(call, PROBLEM_BLOCKED, "the user is on the block list of this shop");
-    return false;
+    return grab_refuse(call, PROBLEM_BLOCKED, "the user is on the block list of this shop");
 }
 
 /* False: has replied. */
@@ -48,8 +50,7 @@ static bool grab_units(struct resp_call *call, struct slice text, uint32_t *unit
         *units = (uint32_t)value;
         return true;
     }
-    resp_problem(call, PROBLEM_BAD_INPUT, "units must be a whole number from 1 to 4294967295, in digits alone");
-    return false;
+    return grab_refuse(call, PROBLEM_BAD_INPUT, "units must be a whole number from 1 to 4294967295, in digits alone");
 }
 
 /* False: has replied. */
@@ -59,8 +60,7 @@ static bool grab_take_key(struct resp_call *call, struct slice key, struct slice
         *out = key;
         return true;
     }
-    resp_problem(call, PROBLEM_BAD_INPUT, "KEY must be 1 to 64 bytes of printable UTF-8");
-    return false;
+    return grab_refuse(call, PROBLEM_BAD_INPUT, "KEY must be 1 to 64 bytes of printable UTF-8");
 }
 
 /* As over HTTP. */
@@ -78,24 +78,36 @@ static void grab_count(struct resp_call *call, uint64_t sale_id, enum verdict ve
     counts_add(reactor->counts, sale_id, counted_kind(verdict), reactor_now_ms(reactor) / 1000);
 }
 
-/* Decides; the answer is in the front's ticket. */
-static enum verdict grab_go(struct resp_call *call, struct resp_grab *g)
+/* Taken down; where there is no room for another, all are answered. */
+static void grab_gather(struct resp_call *call, const struct grab *grab,
+                        void (*answer)(struct resp_call *call, struct gate_grab *g))
 {
+    struct resp_front *front = call->front;
+    front->grabs[front->grab_count].grab = *grab;
+    front->grab_texts[front->grab_count].answer = answer;
+    if (++front->grab_count == RESP_GRABS_MAX) resp_grabs_answer(call);
+}
+
+void resp_grabs_answer(struct resp_call *call)
+{
+    struct resp_front *front = call->front;
     struct rooms *rooms = resp_rooms(call);
-    struct gate_ticket *ticket = &call->front->ticket;
-    ticket->done = NULL;
-    if (shed_refuses(&rooms->guard->shed, SHED_GRAB)) {
-        ticket->verdict = VERDICT_BUSY;
-    } else {
-        gate_grab(call->front->reactor->lane, &g->grab, ticket);
-        if (ticket->seq > call->seq) call->seq = ticket->seq;
+    uint32_t count = front->grab_count;
+    if (count == 0) return;
+    front->grab_count = 0;
+    bool shed = shed_refuses(&rooms->guard->shed, SHED_GRAB);
+    if (!shed) gate_grabs(front->reactor->lane, front->grabs, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gate_grab *g = &front->grabs[i];
+        if (shed) g->verdict = VERDICT_BUSY;
+        if (!shed && g->seq > call->seq) call->seq = g->seq;
+        enum verdict verdict = g->verdict;
+        bool past = verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(rooms->gate, g->grab.sale_id);
+        grab_count(call, g->grab.sale_id, past ? VERDICT_CLOSED : verdict);
+        /* Those in line need not wait for their turn to hear that nothing is left. */
+        if (verdict == VERDICT_WON && g->available == 0) line_sold_out(rooms->lines, g->grab.sale_id);
+        front->grab_texts[i].answer(call, g);
     }
-    enum verdict verdict = ticket->verdict;
-    if (verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(rooms->gate, g->grab.sale_id)) verdict = VERDICT_CLOSED;
-    grab_count(call, g->grab.sale_id, verdict);
-    /* Those in line need not wait for their turn to hear that nothing is left. */
-    if (verdict == VERDICT_WON && ticket->grab.available == 0) line_sold_out(rooms->lines, g->grab.sale_id);
-    return verdict;
 }
 
 /* Verdict, order number or nil, units available. */
@@ -133,70 +145,73 @@ static void past_answer(struct resp_call *call, struct resp_slow *slow)
 
 /* The sale is over and memory has let go of it, but a win asked again with its key gets the same answer (P7): the ledger
  * knows. */
-static void grab_past(struct resp_call *call, const struct resp_grab *g)
+static void grab_past(struct resp_call *call, const struct grab *grab)
 {
     struct resp_slow *slow = resp_slow_new(call, past_answer);
     if (slow == NULL) return;
-    slow->units = g->grab.units;
-    slow->query.id = g->grab.sale_id;
+    slow->units = grab->units;
+    slow->query.id = grab->sale_id;
     slow->query.seq_wait = gate_seq_past(resp_rooms(call)->gate);
-    memcpy(slow->query.buyer, g->grab.buyer.data, g->grab.buyer.len);
-    memcpy(slow->query.key, g->grab.key.data, g->grab.key.len);
+    memcpy(slow->query.buyer, grab->buyer.data, grab->buyer.len);
+    memcpy(slow->query.key, grab->key.data, grab->key.len);
     resp_ask(call, slow, past_run);
 }
 
-void resp_grab(struct resp_call *call)
+static void native_answer(struct resp_call *call, struct gate_grab *g)
 {
-    const struct slice *argv = call->argv;
-    struct resp_grab g;
-    g.grab = (struct grab){ .units = 1, .trusted = true };
-    bool keyed = call->argc >= 5 && resp_word_is(argv[call->argc - 2], "key");
-    uint32_t plain = keyed ? call->argc - 2 : call->argc;
-    if (plain > 4) {
-        resp_problem(call, PROBLEM_BAD_INPUT, "write SALE.GRAB sale user [units] [KEY key]");
-        return;
-    }
-    if (plain == 4 && !grab_units(call, argv[3], &g.grab.units)) return;
-    if (keyed && !grab_take_key(call, argv[call->argc - 1], &g.grab.key)) return;
-    if (!grab_buyer(call, argv[2], &g)) return;
-    g.grab.sale_id = resp_sale(call, argv[1]);
-
-    enum verdict verdict = grab_go(call, &g);
-    const struct grab_answer *answer = &call->front->ticket.grab;
-    switch (verdict) {
+    switch (g->verdict) {
     case VERDICT_WON:
     case VERDICT_REPEATED:
-        grab_answer(call, "WON", answer->order.no, answer->available);
+        grab_answer(call, "WON", g->order_no, g->available);
         break;
     case VERDICT_ALREADY_WON:
-        grab_answer(call, "ALREADY_WON", answer->order.no, answer->available);
+        grab_answer(call, "ALREADY_WON", g->order_no, g->available);
+        break;
+    case VERDICT_NO_SUCH_SALE:
+        if (!gate_sale_is_past(resp_rooms(call)->gate, g->grab.sale_id)) {
+            resp_verdict(call, g->verdict);
+        } else if (g->grab.key.len > 0) {
+            grab_past(call, &g->grab);
+        } else {
+            grab_answer(call, verdict_word(VERDICT_CLOSED), 0, 0);
+        }
         break;
     case VERDICT_CLOSED:
-        if (keyed && call->front->ticket.verdict == VERDICT_NO_SUCH_SALE) {
-            grab_past(call, &g);
-            break;
-        }
-        /* fallthrough */
     case VERDICT_SOLD_OUT:
     case VERDICT_NOT_OPEN:
     case VERDICT_PAUSED:
     case VERDICT_OVER_LIMIT:
     case VERDICT_TOO_MANY_RETURNS:
-        grab_answer(call, verdict_word(verdict), 0, answer->available);
+        grab_answer(call, verdict_word(g->verdict), 0, g->available);
         break;
     default:
-        resp_verdict(call, verdict);
+        resp_verdict(call, g->verdict);
     }
 }
 
-void resp_seckill(struct resp_call *call)
+void resp_grab(struct resp_call *call)
 {
-    struct resp_grab g;
-    g.grab = (struct grab){ .trusted = true, .won_first = true };
-    if (!grab_units(call, call->argv[3], &g.grab.units) || !grab_buyer(call, call->argv[1], &g)) return;
-    g.grab.sale_id = resp_sale(call, call->argv[2]);
-    enum verdict verdict = grab_go(call, &g);
-    switch (verdict) {
+    const struct slice *argv = call->argv;
+    struct grab grab = { .units = 1, .trusted = true };
+    bool keyed = call->argc >= 5 && resp_word_is(argv[call->argc - 2], "key");
+    uint32_t plain = keyed ? call->argc - 2 : call->argc;
+    if (plain > 4) {
+        grab_refuse(call, PROBLEM_BAD_INPUT, "write SALE.GRAB sale user [units] [KEY key]");
+        return;
+    }
+    if (plain == 4 && !grab_units(call, argv[3], &grab.units)) return;
+    if (keyed && !grab_take_key(call, argv[call->argc - 1], &grab.key)) return;
+    /* One with a key may have to ask the ledger, and then nothing behind it is run before that has answered. */
+    if (keyed) resp_grabs_answer(call);
+    if (!grab_buyer(call, argv[2], &grab)) return;
+    grab.sale_id = resp_sale(call, argv[1]);
+    grab_gather(call, &grab, native_answer);
+    if (keyed) resp_grabs_answer(call);
+}
+
+static void seckill_answer(struct resp_call *call, struct gate_grab *g)
+{
+    switch (g->verdict) {
     case VERDICT_WON:
         resp_integer(call->out, 1);
         break;
@@ -209,7 +224,18 @@ void resp_seckill(struct resp_call *call)
     case VERDICT_OVER_LIMIT:
         resp_integer(call->out, 3);
         break;
+    case VERDICT_NO_SUCH_SALE:
+        resp_verdict(call, gate_sale_is_past(resp_rooms(call)->gate, g->grab.sale_id) ? VERDICT_CLOSED : g->verdict);
+        break;
     default:
-        resp_verdict(call, verdict);
+        resp_verdict(call, g->verdict);
     }
+}
+
+void resp_seckill(struct resp_call *call)
+{
+    struct grab grab = { .trusted = true, .won_first = true };
+    if (!grab_units(call, call->argv[3], &grab.units) || !grab_buyer(call, call->argv[1], &grab)) return;
+    grab.sale_id = resp_sale(call, call->argv[2]);
+    grab_gather(call, &grab, seckill_answer);
 }

@@ -70,6 +70,7 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
         enum resp_progress progress = resp_read(&peer->reader, limits, data + at, len - at, &command);
         if (progress == RESP_MORE) break;
         if (progress == RESP_MALFORMED) {
+            resp_grabs_answer(&call);
             malformed_say(&out, command.mistake);
             replies++;
             peer->close_after = true;
@@ -83,6 +84,7 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
         resp_run(&call);
         if (peer->slow == NULL) replies++; /* else it is counted when it is written: on_answered() */
     }
+    resp_grabs_answer(&call);
     assert(!out.overflow);
     output_take(peer, &out, call.seq, replies);
     return at;

@@ -1,9 +1,9 @@
 /* resp_peer: one peer that speaks the Redis protocol, and its pipeline.
  *
- * Commands are run one after the other, as they are read, and their replies are written down at once; but what rests on a
- * record leaves only when that record is durable (P3), and so does all that comes after it. So a pipeline needs no cell for
- * each of its replies: only the text of them, and the last record that it rests on. All its wins share one sync, and one
- * write tells of them.
+ * Commands are run one after the other, as they are read, and their replies are written down at once (grabs that stand
+ * behind each other are decided together, below); but what rests on a record leaves only when that record is durable (P3),
+ * and so does all that comes after it. So a pipeline needs no cell for each of its replies: only the text of them, and the
+ * last record that it rests on. All its wins share one sync, and one write tells of them.
  *
  *   output   | due: may be sent | held: until its last record is durable | next: what came meanwhile |
  *
@@ -30,6 +30,7 @@
 _Static_assert(RESP_OUTPUT_BYTES_MAX + RESP_REPLY_BYTES_MAX <= REACTOR_OUT_BYTES, "the replies of one turn fit");
 _Static_assert(RESP_COMMAND_BYTES_MAX + 1024 <= RESP_REPLY_BYTES_MAX, "what ECHO is given fits a reply");
 
+struct resp_call;
 struct resp_slow;
 
 struct resp_peer {
@@ -76,6 +77,16 @@ struct resp_name {
     char name[SALE_NAME_BYTES_MAX];
 };
 
+/* Grabs of one pipeline that stand behind each other are decided together: under one lock, their buyers' memory called for
+ * at once. Each is taken down as it is read; before anything else is run or the turn ends, all of them are answered. */
+#define RESP_GRABS_MAX 64
+struct resp_grab {
+    char buyer[BUYER_BYTES_MAX + 1];                             /* ACCOUNT:USER */
+    void (*answer)(struct resp_call *call, struct gate_grab *g); /* writes the reply */
+};
+_Static_assert(RESP_OUTPUT_BYTES_MAX + RESP_GRABS_MAX * 256 + RESP_REPLY_BYTES_MAX <= REACTOR_OUT_BYTES,
+               "their replies fit");
+
 /* What a reactor has for all its peers. */
 struct resp_front {
     struct reactor *reactor;
@@ -88,6 +99,9 @@ struct resp_front {
     bool durable_asked;
     struct resp_peer *await_first, *await_last;
     struct resp_name names[RESP_NAMES];
+    uint32_t grab_count; /* taken down of the pipeline being read, and not answered */
+    struct gate_grab grabs[RESP_GRABS_MAX];
+    struct resp_grab grab_texts[RESP_GRABS_MAX];
 };
 
 /* One command being run. Its handler writes one reply to out, or calls resp_ask(). */

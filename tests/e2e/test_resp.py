@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import signal
 import time
 
@@ -277,49 +276,6 @@ def metrics(server):
     text = client.get("/metrics").body.decode()
     client.close()
     return text
-
-
-def test_a_pipeline_of_wins_shares_its_syncs(server, peer):
-    """One sync for the whole batch, not one for each win."""
-    def commits():
-        return int(next(line for line in metrics(server).splitlines() if line.startswith("stampede_commits_total ")).split()[1])
-    name, _ = create(peer, 2000)
-    before = commits()
-    got = peer.pipeline([("SALE.GRAB", name, f"u{i}") for i in range(1000)])
-    assert all(reply[0] == "WON" for reply in got)
-    assert commits() - before < 100
-
-
-def script(name):
-    """A pipeline whose replies do not depend on when it is sent."""
-    return b"".join([command("PING"), command("SALE.GRAB", name, "ann", 1, "KEY", "k"), b"ECHO 'in line'\r\n", b"*0\r\n", b"\r\n",
-                     command("SALE.LEFT", name), command("nonsense", "x"), command("ECHO", ""), command("SALE.GRAB", name, "ann", 1, "KEY", "k"),
-                     command("HELLO", "3"), command("SALE.GRAB", name, "bob", 9), command("HELLO", "2"), command("QUIT")])
-
-
-def test_every_split_point_of_a_pipeline_gives_the_same_replies(server):
-    with Peer(server) as maker:
-        name, _ = create(maker, 3)
-        maker.ask("SALE.GRAB", name, "ann", 1, "KEY", "k")
-
-    def replies(*parts):
-        with Peer(server) as one:
-            for part in parts[:-1]:
-                one.send(part)
-                time.sleep(0.001)
-            one.send(parts[-1])
-            return one.rest()
-
-    def nameless(text):
-        """Without the connection's own number, which HELLO tells."""
-        return re.sub(rb"id\r\n:\d+\r\n", b"id\r\n", text)
-    whole = script(name)
-    want = replies(whole)
-    assert want.count(b"WON") == 2 and b"OVER_LIMIT" in want and want.endswith(b"+OK\r\n")
-    for at in range(1, len(whole)):
-        got = replies(whole[:at], whole[at:])
-        assert nameless(got) == nameless(want), at
-    assert nameless(replies(*(whole[i:i + 1] for i in range(len(whole))))) == nameless(want)
 
 
 @pytest.mark.parametrize("bytes_", [b"*33\r\n", b"*1000000000\r\n", b"*99999999999999999999\r\n", b"*-99999999999\r\n", b"*1\r\n$16385\r\n", b"*1\r\n$4294967296\r\n",

@@ -9,15 +9,20 @@ static const struct sale_terms phone = {
     .name = "phone", .price = 100, .units_per_grab_max = 2, .grabs_per_buyer_max = 1, .admission = ADMISSION_LOGIN
 };
 
-static uint64_t create(struct stand *stand, uint32_t stock)
+static uint64_t create_by(struct stand *stand, const char *seller, uint32_t stock)
 {
     struct told told = stand_told(stand);
     struct sale_terms terms = phone;
     terms.opens_ms = gate_now_ms(stand->gate);
-    gate_create(stand->lane, &(struct asker){ .name = SLICE("sam") }, &terms, stock, &told.ticket);
+    gate_create(stand->lane, &(struct asker){ .name = slice_of(seller) }, &terms, stock, &told.ticket);
     stand_await(stand, &told);
     assert_int_equal(told.ticket.verdict, VERDICT_DONE);
     return told.ticket.sale.id;
+}
+
+static uint64_t create(struct stand *stand, uint32_t stock)
+{
+    return create_by(stand, "sam", stock);
 }
 
 static void a_win_is_told_only_when_its_record_is_durable(void **state)
@@ -325,12 +330,60 @@ static void a_seller_has_so_many_sales_at_once_and_no_more(void **state)
     stand_close(stand);
 }
 
+/* Two sales alike, one asked one by one and one with all at once: who wins, who has won, what is left, which order is named
+ * and what each answer rests on are the same but for where the numbers begin. */
+static void grabs_that_come_together_are_answered_as_one_after_the_other(void **state)
+{
+    static const struct {
+        const char *buyer, *key;
+        uint32_t units;
+        bool elsewhere;
+    } rows[] = {
+        { "ann", "", 1, false },  { "ann", "", 1, false }, { "bob", "k", 2, false }, { "bob", "k", 2, false },
+        { "bob", "k", 1, false }, { "cat", "", 3, false }, { "cat", "", 1, true },   { "dan", "", 2, false },
+        { "dan", "", 1, false },  { "eve", "", 1, false }, { "ann", "", 1, false },  { "", "", 1, false },
+    };
+    enum { ROWS = sizeof rows / sizeof *rows };
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sales[2] = { create_by(stand, "sam", 4), create_by(stand, "sue", 4) };
+    struct gate_grab together[ROWS];
+    memset(together, 0xff, sizeof together); /* an answer owes nothing to what stood there */
+    for (size_t i = 0; i < ROWS; i++)
+        together[i].grab = (struct grab){ .sale_id = rows[i].elsewhere ? 999 : sales[1],
+                                          .buyer = slice_of(rows[i].buyer),
+                                          .key = slice_of(rows[i].key),
+                                          .units = rows[i].units };
+    struct gate_ticket alone[ROWS];
+    uint64_t before = gate_seq_decided(stand->gate);
+    for (size_t i = 0; i < ROWS; i++) {
+        struct grab grab = together[i].grab;
+        if (!rows[i].elsewhere) grab.sale_id = sales[0];
+        alone[i] = (struct gate_ticket){ .done = NULL };
+        gate_grab(stand->lane, &grab, &alone[i]);
+    }
+    uint64_t between = gate_seq_decided(stand->gate);
+    gate_grabs(stand->lane, together, ROWS);
+    assert_int_equal(gate_seq_decided(stand->gate) - between, between - before);
+    assert_int_equal(between - before, 3);
+
+    for (size_t i = 0; i < ROWS; i++) {
+        assert_int_equal(together[i].verdict, alone[i].verdict);
+        assert_int_equal(together[i].available, alone[i].grab.available);
+        assert_int_equal(together[i].seq, alone[i].seq == 0 ? 0 : alone[i].seq + between - before);
+        assert_int_equal(together[i].order_no, alone[i].seq == 0 ? 0 : alone[i].grab.order.no + between - before);
+    }
+    stand_close(stand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_win_is_told_only_when_its_record_is_durable, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(without_a_commit_only_refusals_are_told, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(answers_of_tickets_without_done_are_waited_for_together, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(grabs_that_come_together_are_answered_as_one_after_the_other, stand_begin,
+                                        stand_end),
         cmocka_unit_test_setup_teardown(a_name_means_its_sale_until_it_is_changed, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_restart_knows_what_was_said, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_token_is_told_when_durable_and_stays_spent_after_a_restart, stand_begin,
