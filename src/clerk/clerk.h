@@ -2,7 +2,9 @@
  *
  * Reads behind the durable mark, one transaction for many batches, ends each at a batch's end so that the digest stored is
  * the batch's. Ledger failing: keeps the journal, retries with back-off, reports the lag (P13). A row that differs from what
- * would be filed is damage: stops for good and says so. */
+ * would be filed is damage: stops for good and says so.
+ *
+ * While a crowd is being served it gives way, for seconds at most: see clerk.c. */
 #ifndef STAMPEDE_CLERK_CLERK_H
 #define STAMPEDE_CLERK_CLERK_H
 
