@@ -85,7 +85,7 @@ help:
 	@echo 'make run        install what is missing, build, serve with the data in $(DATA)'
 	@echo 'make test       every test; the last line is "N passed, N failed"'
 	@echo 'make bench      throughput and latency against nginx, interleaved'
-	@echo 'make campaign   the long crash runs: kill -9 and power loss'
+	@echo 'make campaign   the long runs: kill -9, power loss, a receiver dead for minutes'
 	@echo 'make asan|tsan  the tests under AddressSanitizer + UBSan, or ThreadSanitizer'
 	@echo 'make fuzz T=http [SECONDS=60]'
 	@echo 'make fmt        clang-format over every C file'

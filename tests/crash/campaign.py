@@ -1,12 +1,14 @@
-"""make campaign: the crash runs that take minutes (P1–P5, P7, P10).
+"""make campaign: the runs that take minutes: crashes (P1–P5, P7, P10), and a webhook's receiver that is dead for as long.
 
   kill -9     a server killed at random under load, 1,000 cycles by default
   points      killed before every one of the first writes, syncs, renames and removals, of start-up, of the journal and of SQLite
   power loss  the server stopped, its file system (ext4 on a loop device) shut down without writing back what was not synced, mounted
               again: 500 cycles by default. Needs root.
+  outage      a receiver of webhooks that is dead for 200 seconds by default, while the server waits between its tries as it does without
+              any options: every event arrives, signed and in order
   proof       the same runs with a disk that lies about syncs, or drops writes: they must be caught, or the runs above prove nothing
 
-Each cycle is a witness's load, a crash, a restart and a check of everything the witness was told (witness.py). The last line is
+Each cycle of the crashes is a witness's load, a crash, a restart and a check of everything the witness was told (witness.py). The last line is
 "N passed, N failed". What failed is kept where the line of the failure says."""
 
 import argparse
@@ -28,6 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 from harness import BINARY, Server, ServerDied  # noqa: E402
 from test_disk import killed_at  # noqa: E402
+from test_webhooks_backlog import outage  # noqa: E402
 from witness import Lost, Witness  # noqa: E402
 
 EXT4_SHUTDOWN = (2 << 30) | (4 << 16) | (ord("X") << 8) | 125  # _IOR('X', 125, __u32)
@@ -256,11 +259,25 @@ def proofs_run(score, rng, with_volume):
             volume.close()
 
 
+def outage_run(score, dead_s):
+    """The wait before the try that finds the receiver alive is about as long as it was dead, more or less a fifth."""
+    server = Server("--webhooks-private", "on")
+    try:
+        count, took_s = outage(server.start(), dead_s, dead_s * 2 + 60)
+        score.good("outage", 1, 1, f"{count} events arrived, the last {took_s:.0f} s after the receiver was back")
+        server.stop()
+    except (AssertionError, OSError) as error:
+        score.bad("outage", error, server)
+    finally:
+        discard(server)
+
+
 def main():
-    parser = argparse.ArgumentParser(description="The crash runs that take minutes.")
+    parser = argparse.ArgumentParser(description="The runs that take minutes.")
     parser.add_argument("--kills", type=int, default=1000, help="cycles of kill -9 (default 1000)")
     parser.add_argument("--losses", type=int, default=500, help="cycles of power loss (default 500)")
     parser.add_argument("--points", type=int, default=12, help="calls of each kind to be killed at (default 12)")
+    parser.add_argument("--outage", type=int, default=200, help="seconds that a receiver of webhooks is dead (default 200; 0: leave it out)")
     parser.add_argument("--seed", type=int, default=None, help="repeat the choices of another run (not its timing)")
     given = parser.parse_args()
     seed = random.randrange(2 ** 32) if given.seed is None else given.seed
@@ -273,6 +290,8 @@ def main():
     proofs_run(score, rng, given.losses > 0)
     kills_run(score, given.kills, rng)
     points_run(score, given.points, rng)
+    if given.outage:
+        outage_run(score, given.outage)
     losses_run(score, given.losses, rng)
     print(f"{score.passed} passed, {score.failed} failed")
     sys.exit(1 if score.failed else 0)
