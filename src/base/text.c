@@ -19,10 +19,11 @@ bool text_to_u64(struct slice text, uint64_t *out)
 /* Two digits at a time, from the last: every answer has numbers, and each division waits for the one before. */
 size_t text_from_u64(char out[20], uint64_t value)
 {
-    static const char pairs[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
-        "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
-        "9899";
+    static const char pairs[] = "0001020304050607080910111213141516171819"
+                                "2021222324252627282930313233343536373839"
+                                "4041424344454647484950515253545556575859"
+                                "6061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
     char digits[20];
     size_t at = sizeof digits;
     for (; value >= 10; value /= 100) {
