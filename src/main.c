@@ -29,7 +29,8 @@
 
 struct app {
     struct config config;
-    char ledger_path[PATH_BYTES], journal_folder[PATH_BYTES], keys_path[PATH_BYTES];
+    struct command_places places;
+    char journal_folder[PATH_BYTES], keys_path[PATH_BYTES];
     char blocks_path[PATH_BYTES], payment_keys_path[PATH_BYTES];
     int lock_fd;
     struct ledger *ledger;
@@ -61,7 +62,7 @@ static void folder_stop(struct app *app)
 
 static enum fault ledger_start(struct app *app)
 {
-    return ledger_open(&app->ledger, app->ledger_path, LEDGER_OWNER);
+    return ledger_open(&app->ledger, &app->places.ledger, LEDGER_OWNER);
 }
 
 static void ledger_stop(struct app *app)
@@ -107,7 +108,7 @@ static enum fault resp_accounts_start(struct app *app)
 {
     const struct resp_accounts_options options = {
         .path = app->config.resp_accounts,
-        .ledger_path = app->ledger_path,
+        .ledger = &app->places.ledger,
         .issuer = app->config.identity_keys[0] != '\0' ? app->config.identity_issuer : "",
     };
     return resp_accounts_open(&app->resp_accounts, &options);
@@ -122,7 +123,7 @@ static enum fault people_start(struct app *app)
 {
     const char *keys_text = getenv("STAMPEDE_KEYS_TEXT");
     const struct people_options options = {
-        .ledger_path = app->ledger_path,
+        .ledger = &app->places.ledger,
         .key_path = app->keys_path,
         .key_env = slice_of(keys_text != NULL ? keys_text : ""),
         .token_ttl_s = (uint32_t)app->config.token_ttl_s,
@@ -161,7 +162,7 @@ static void payment_keys_end(struct app *app)
 static enum fault clerk_start(struct app *app)
 {
     const struct clerk_options options = {
-        .ledger_path = app->ledger_path,
+        .ledger = &app->places.ledger,
         .journal_folder = app->journal_folder,
         .pause_ms = (uint32_t)app->config.clerk_pause_ms,
     };
@@ -186,7 +187,7 @@ static struct courier_pace courier_pace(const struct config *config)
 static enum fault courier_start(struct app *app)
 {
     const struct courier_options options = {
-        .ledger_path = app->ledger_path,
+        .ledger = &app->places.ledger,
         .ca_path = app->config.webhook_ca,
         .private_allowed = strcmp(app->config.webhooks_private, "on") == 0,
         .pace = courier_pace(&app->config),
@@ -279,7 +280,7 @@ static enum fault server_begin(struct app *app)
         .resp = app->config.resp,
         .tls_cert = app->config.tls_cert,
         .tls_key = app->config.tls_key,
-        .ledger_path = app->ledger_path,
+        .places = { &app->places.ledger, app->places.replica ? &app->places.read : NULL },
         .reactors = reactors < REACTORS_MAX ? reactors : REACTORS_MAX,
         .connections_max = (uint32_t)app->config.connections_max,
         .query_threads = (uint32_t)app->config.query_threads,
@@ -413,7 +414,7 @@ static int command_serve(int argc, char **argv)
     static struct app app;
     if (!command_options(&app.config, argc, argv)) return EXIT_USAGE;
     log_set_level(level_of(app.config.log_level));
-    snprintf(app.ledger_path, sizeof app.ledger_path, "%s/ledger.db", app.config.data);
+    if (!command_places(&app.places, &app.config)) return EXIT_USAGE;
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
     path_choose(app.keys_path, app.config.keys, app.config.data, "keys");
     path_choose(app.blocks_path, app.config.blocks, app.config.data, "blocks");

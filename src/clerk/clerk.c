@@ -36,7 +36,8 @@
 #define GIVE_WAY_LAG_MAX 250000
 
 struct clerk {
-    char *ledger_path, *journal_folder;
+    struct ledger_place place;
+    char *journal_folder;
     uint32_t pause_ms;
     const struct journal *journal;
     pthread_t thread;
@@ -109,7 +110,7 @@ static enum fault connect(struct clerk *clerk)
 {
     struct journal_damage damage;
     struct ledger_point point;
-    enum fault fault = ledger_open(&clerk->ledger, clerk->ledger_path, LEDGER_WRITER);
+    enum fault fault = ledger_open(&clerk->ledger, &clerk->place, LEDGER_WRITER);
     if (fault != FAULT_NONE) return fault;
     ledger_set_patience(clerk->ledger, PATIENCE_MS);
     fault = ledger_point(clerk->ledger, &point);
@@ -286,7 +287,6 @@ static void clerk_free(struct clerk *clerk)
     thread_must(pthread_cond_destroy(&clerk->work));
     thread_must(pthread_cond_destroy(&clerk->filed));
     thread_must(pthread_mutex_destroy(&clerk->lock));
-    free(clerk->ledger_path);
     free(clerk->journal_folder);
     free(clerk);
 }
@@ -310,9 +310,9 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
     thread_must(pthread_mutex_init(&clerk->lock, NULL));
     condition_init(&clerk->work);
     condition_init(&clerk->filed);
-    clerk->ledger_path = strdup(options->ledger_path);
+    clerk->place = *options->ledger;
     clerk->journal_folder = strdup(options->journal_folder);
-    enum fault fault = clerk->ledger_path == NULL || clerk->journal_folder == NULL ? FAULT_MEMORY : FAULT_NONE;
+    enum fault fault = clerk->journal_folder == NULL ? FAULT_MEMORY : FAULT_NONE;
     /* Connected here, so that what is filed is known from the start. A ledger that fails now is the thread's to retry. */
     if (fault == FAULT_NONE) fault = connect(clerk);
     if (fault == FAULT_LEDGER || fault == FAULT_TIMEOUT || fault == FAULT_SPACE) {

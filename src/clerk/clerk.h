@@ -17,7 +17,7 @@
 struct clerk;
 
 struct clerk_options {
-    const char *ledger_path;
+    const struct ledger_place *ledger; /* its path outlives the clerk */
     const char *journal_folder;
     uint32_t pause_ms; /* between transactions while nobody waits: many wins share one */
 };

@@ -41,10 +41,10 @@ static int admin_create(const struct config *config, const char *name)
         return EXIT_USAGE;
     }
     if (disk_folder_make(config->data) != FAULT_NONE) return EXIT_FAILED;
-    char ledger_path[CONFIG_TEXT_BYTES + 16];
-    snprintf(ledger_path, sizeof ledger_path, "%s/ledger.db", config->data);
+    static struct command_places places;
+    if (!command_places(&places, config)) return EXIT_USAGE;
     enum people_result result = PEOPLE_FAILED;
-    enum fault fault = people_admin_create(ledger_path, name, password, &result);
+    enum fault fault = people_admin_create(&places.ledger, name, password, &result);
     OPENSSL_cleanse(password, sizeof password);
     if (fault != FAULT_NONE || result != PEOPLE_OK) {
         fprintf(stderr,

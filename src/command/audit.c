@@ -410,17 +410,20 @@ static int audit_run(const struct config *config)
 {
     struct audit audit = { 0 };
     struct journal_damage damage = { .file = "" };
-    char folder[CONFIG_TEXT_BYTES + 16], path[CONFIG_TEXT_BYTES + 16];
+    char folder[CONFIG_TEXT_BYTES + 16];
     snprintf(folder, sizeof folder, "%s/journal", config->data);
-    snprintf(path, sizeof path, "%s/ledger.db", config->data);
+    static struct command_places places;
+    if (!command_places(&places, config)) return EXIT_USAGE;
+    places.ledger.patient = true;
+    const char *name = places.ledger.path != NULL ? places.ledger.path : places.ledger.name;
     uint8_t hash_key[16];
     random_bytes(hash_key, sizeof hash_key);
-    enum fault fault = ledger_open(&audit.ledger, path, LEDGER_READER);
+    enum fault fault = ledger_open(&audit.ledger, &places.ledger, LEDGER_READER);
     if (fault == FAULT_NONE) fault = ledger_point(audit.ledger, &audit.filed);
     if (fault == FAULT_NONE) fault = engine_open(&audit.engine, ORDERS_OPEN_MAX, hash_key);
     if (fault == FAULT_NONE) fault = audit_journal(&audit, folder, &damage);
     if (fault != FAULT_NONE && audit.findings == 0)
-        finding(&audit, "%s at offset %" PRIu64 ": %s", damage.file[0] ? damage.file : path, damage.offset,
+        finding(&audit, "%s at offset %" PRIu64 ": %s", damage.file[0] ? damage.file : name, damage.offset,
                 damage.reason[0] ? damage.reason : "cannot be read");
 
     printf("journal: %" PRIu64 " decisions in %" PRIu64 " batches: %" PRIu64 " sales, %" PRIu64 " wins\n", audit.decisions,

@@ -3,6 +3,7 @@
 #define STAMPEDE_COMMAND_COMMAND_H
 
 #include "config/config.h"
+#include "ledger/place.h"
 
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3 };
 
@@ -15,6 +16,14 @@ int command_routes(int argc, char **argv); /* the route table, one line each */
 
 /* Options of a tool: what config_load() takes. False: the mistake is on standard error. */
 bool command_options(struct config *config, int argc, char **argv);
+/* Where the ledger is, and a replica of it if there is one. Not to be moved: the place of a file points into it. False: the
+ * mistake is on standard error. */
+struct command_places {
+    char path[CONFIG_TEXT_BYTES + 16];
+    struct ledger_place ledger, read;
+    bool replica; /* read counts */
+};
+bool command_places(struct command_places *out, const struct config *config);
 /* Locks the data folder, which must be there and not be in use. False: said why on standard error. */
 bool command_lock(const struct config *config, int *lock_fd);
 

@@ -194,18 +194,20 @@ static enum fault export_write(struct exporter *exporter, struct ledger *ledger,
 
 static int export_run(const struct config *config, const struct export_options *options)
 {
-    char path[CONFIG_TEXT_BYTES + 16];
+    static struct command_places places;
     struct ledger *ledger = NULL;
     struct exporter exporter = { .what = options->orders ? "orders" : "sales", .start_ns = mono_ns() };
-    snprintf(path, sizeof path, "%s/ledger.db", config->data);
-    if (access(path, R_OK) != 0) {
-        fprintf(stderr, "stampede: cannot read %s: %s; name the data folder with --data\n", path, strerror(errno));
+    if (!command_places(&places, config)) return EXIT_USAGE;
+    struct ledger_place *place = places.replica ? &places.read : &places.ledger;
+    place->patient = true;
+    if (place->path != NULL && access(place->path, R_OK) != 0) {
+        fprintf(stderr, "stampede: cannot read %s: %s; name the data folder with --data\n", place->path, strerror(errno));
         return EXIT_FAILED;
     }
     signal(SIGPIPE, SIG_IGN); /* a reader who has gone away is an error of the next write */
     exporter.progress = isatty(STDERR_FILENO) && (options->output != NULL || !isatty(STDOUT_FILENO));
 
-    enum fault fault = ledger_open(&ledger, path, LEDGER_READER);
+    enum fault fault = ledger_open(&ledger, place, LEDGER_READER);
     bool opened = fault == FAULT_NONE;
     if (fault == FAULT_NONE) fault = sheet_open(&exporter.sheet, options->format, options->output);
     if (fault == FAULT_NONE) fault = export_write(&exporter, ledger, options);

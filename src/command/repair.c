@@ -9,13 +9,13 @@
 
 static enum fault point_read(const struct config *config, struct journal_point *point)
 {
-    char path[CONFIG_TEXT_BYTES + 16];
-    snprintf(path, sizeof path, "%s/ledger.db", config->data);
+    static struct command_places places;
+    if (!command_places(&places, config)) return FAULT_CONFIG;
     memset(point, 0, sizeof *point);
-    if (access(path, F_OK) != 0) return FAULT_NONE;
+    if (places.ledger.path != NULL && access(places.ledger.path, F_OK) != 0) return FAULT_NONE;
     struct ledger *ledger;
     struct ledger_point filed;
-    enum fault fault = ledger_open(&ledger, path, LEDGER_READER);
+    enum fault fault = ledger_open(&ledger, &places.ledger, LEDGER_READER);
     if (fault != FAULT_NONE) return fault;
     fault = ledger_point(ledger, &filed);
     ledger_close(ledger);

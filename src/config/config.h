@@ -28,10 +28,16 @@ struct config_line {
 
 struct config {
     char data[CONFIG_TEXT_BYTES];
-    char http[CONFIG_TEXT_BYTES];          /* ADDR:PORT */
-    char resp[CONFIG_TEXT_BYTES];          /* ADDR:PORT, or off */
-    char resp_accounts[CONFIG_TEXT_BYTES]; /* path; empty: one account without a password, on loopback */
-    char tls_cert[CONFIG_TEXT_BYTES];      /* PEM chain; empty: no TLS */
+    char ledger[CONFIG_TEXT_BYTES];               /* sqlite, or the URL of MySQL */
+    char ledger_read[CONFIG_TEXT_BYTES];          /* URL of a replica of it; empty: none */
+    char ledger_password_file[CONFIG_TEXT_BYTES]; /* path; empty: the environment has it */
+    char ledger_tls[CONFIG_TEXT_BYTES];           /* off, required, verify */
+    char ledger_tls_ca[CONFIG_TEXT_BYTES];        /* PEM; empty: the system's */
+    char ledger_unsafe[CONFIG_TEXT_BYTES];        /* off, on: also where commits may be lost */
+    char http[CONFIG_TEXT_BYTES];                 /* ADDR:PORT */
+    char resp[CONFIG_TEXT_BYTES];                 /* ADDR:PORT, or off */
+    char resp_accounts[CONFIG_TEXT_BYTES];        /* path; empty: one account without a password, on loopback */
+    char tls_cert[CONFIG_TEXT_BYTES];             /* PEM chain; empty: no TLS */
     char tls_key[CONFIG_TEXT_BYTES];
     char log_level[CONFIG_TEXT_BYTES]; /* debug, info, warn, error */
     char keys[CONFIG_TEXT_BYTES];      /* path of the signing keys; empty: DATA/keys */

@@ -2,6 +2,7 @@
 
 #include "base/address.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "bounds.h"
 #include "config/limits.h"
 
@@ -33,6 +34,21 @@ static bool limits_check(struct slice value, char mistake[256])
     return limit_terms_read(&terms, value, mistake);
 }
 
+static bool ledger_url_check(struct slice value, char mistake[256])
+{
+    struct url url;
+    if (value.len == 0) return true;
+    if (!url_read(&url, value, mistake)) return false;
+    if (slice_is(url.scheme, "mysql") || slice_is(url.scheme, "mariadb")) return true;
+    snprintf(mistake, 256, "its URL begins with mysql:// or mariadb://");
+    return false;
+}
+
+static bool ledger_check(struct slice value, char mistake[256])
+{
+    return slice_is(value, "sqlite") || ledger_url_check(value, mistake);
+}
+
 static bool address_or_off(struct slice value, char mistake[256])
 {
     struct address address;
@@ -41,12 +57,24 @@ static bool address_or_off(struct slice value, char mistake[256])
     snprintf(mistake, 256, "it is an address and a port, such as 127.0.0.1:20081 or [::1]:20081, or off");
     return false;
 }
-_Static_assert(ADDRESS_MISTAKE_BYTES <= 256 && LIMIT_MISTAKE_BYTES <= 256, "the mistakes fit");
+_Static_assert(ADDRESS_MISTAKE_BYTES <= 256 && URL_MISTAKE_BYTES <= 256 && LIMIT_MISTAKE_BYTES <= 256, "the mistakes fit");
 
 /* clang-format off */
 const struct option options[OPTIONS_COUNT] = {
     { "data", .kind = OPTION_PATH, .offset = AT(data), .fallback = "./data",
       .help = "Folder of the journal, the ledger and the keys; made if it is not there." },
+    { "ledger", .kind = OPTION_TEXT, .offset = AT(ledger), .fallback = "sqlite", .check = ledger_check,
+      .help = "The ledger: sqlite is a file in the data folder, mysql://user@host:port/database is elsewhere." },
+    { "ledger_read", .kind = OPTION_TEXT, .offset = AT(ledger_read), .fallback = "", .check = ledger_url_check,
+      .help = "URL of a read replica of the ledger, for lists, statistics and exports; empty means none." },
+    { "ledger_password_file", .kind = OPTION_PATH, .offset = AT(ledger_password_file), .fallback = "",
+      .help = "File of the ledger's password; empty means that STAMPEDE_LEDGER_PASSWORD has it, if anything." },
+    { "ledger_tls", .kind = OPTION_CHOICE, .offset = AT(ledger_tls), .fallback = "off", .choices = "off required verify",
+      .help = "TLS to the ledger: required hides what is said, verify checks who answers, too." },
+    { "ledger_tls_ca", .kind = OPTION_PATH, .offset = AT(ledger_tls_ca), .fallback = "",
+      .help = "PEM file of the authorities for ledger_tls = verify; empty means those of the system." },
+    { "ledger_unsafe", .kind = OPTION_CHOICE, .offset = AT(ledger_unsafe), .fallback = "off", .choices = "off on",
+      .help = "Whether to run on a database that is set up so that a crash may lose what it has committed." },
     { "http", .kind = OPTION_ADDRESS, .offset = AT(http), .fallback = "127.0.0.1:20080",
       .help = "Address and port of HTTP; port 0 picks a free one." },
     { "resp", .kind = OPTION_TEXT, .offset = AT(resp), .fallback = "127.0.0.1:20081", .check = address_or_off,

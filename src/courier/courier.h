@@ -27,8 +27,8 @@ struct courier_pace {
 };
 
 struct courier_options {
-    const char *ledger_path;
-    const char *ca_path; /* PEM file of authorities that may vouch for endpoints; empty: the system's */
+    const struct ledger_place *ledger; /* its path outlives the courier */
+    const char *ca_path;               /* PEM file of authorities that may vouch for endpoints; empty: the system's */
     bool private_allowed;
     struct courier_pace pace;
 };

@@ -43,10 +43,10 @@ enum fault desk_init(struct desk *desk, const struct courier_options *options, s
     desk->clerk = clerk;
     desk->private_allowed = options->private_allowed;
     desk->pace = options->pace;
-    desk->ledger_path = strdup(options->ledger_path);
+    desk->place = *options->ledger;
     desk->ca_path = strdup(options->ca_path);
     desk->deliveries = calloc(DELIVERIES_MAX, sizeof *desk->deliveries);
-    if (desk->ledger_path == NULL || desk->ca_path == NULL || desk->deliveries == NULL) return FAULT_MEMORY;
+    if (desk->ca_path == NULL || desk->deliveries == NULL) return FAULT_MEMORY;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return FAULT_MEMORY;
     desk->multi = curl_multi_init();
     if (desk->multi == NULL) return FAULT_MEMORY;
@@ -65,7 +65,6 @@ void desk_deinit(struct desk *desk)
     if (desk->ledger != NULL) ledger_close(desk->ledger);
     endpoints_clear(desk);
     free(desk->deliveries);
-    free(desk->ledger_path);
     free(desk->ca_path);
 }
 
@@ -364,7 +363,7 @@ static enum fault desk_work(struct desk *desk, uint64_t now_ms)
 
 static enum fault desk_connect(struct desk *desk)
 {
-    enum fault fault = ledger_open(&desk->ledger, desk->ledger_path, LEDGER_WRITER);
+    enum fault fault = ledger_open(&desk->ledger, &desk->place, LEDGER_WRITER);
     if (fault == FAULT_NONE) ledger_set_patience(desk->ledger, LEDGER_WAIT_MS_MAX);
     desk->hooks_read = false;
     return fault;

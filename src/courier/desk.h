@@ -15,7 +15,8 @@
 struct desk {
     struct gate *gate;
     struct clerk *clerk;
-    char *ledger_path, *ca_path;
+    struct ledger_place place;
+    char *ca_path;
     bool private_allowed;
     struct courier_pace pace;
     CURLM *multi;

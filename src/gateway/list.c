@@ -103,5 +103,13 @@ void list_ask(struct request *request, void (*run)(struct query *query, struct l
     struct gate *gate = request_rooms(request)->gate;
     request->query.now_ms = gate_now_ms(gate);
     request->query.seq_wait = gate_seq_decided(gate);
+    request_read(request, run, list_reply);
+}
+
+void list_ask_primary(struct request *request, void (*run)(struct query *query, struct ledger *ledger))
+{
+    struct gate *gate = request_rooms(request)->gate;
+    request->query.now_ms = gate_now_ms(gate);
+    request->query.seq_wait = gate_seq_decided(gate);
     request_query(request, run, list_reply);
 }

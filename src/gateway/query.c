@@ -1,30 +1,75 @@
 #include "gateway/query.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+/* A replica that is behind by more, or that fails, is passed over; and one that failed is left alone for a while. */
+#define REPLICA_WAIT_MS_MAX 100
+#define REPLICA_POLL_US 2000
+#define REPLICA_REST_MS 5000
+
+/* What a worker reads with. */
+struct shelf {
+    struct ledger *ledger;
+    const struct ledger_place *replica_place; /* NULL: none */
+    struct ledger *replica;                   /* NULL: not connected */
+    uint64_t replica_rest_until_ms;           /* monotonic */
+};
+
+static void shelf_close(void *tools)
+{
+    struct shelf *shelf = tools;
+    ledger_close(shelf->ledger);
+    ledger_close(shelf->replica);
+    free(shelf);
+}
+
+static struct shelf *shelf_open(const struct query_places *places, enum ledger_mode mode)
+{
+    struct shelf *shelf = calloc(1, sizeof *shelf);
+    if (shelf == NULL) return NULL;
+    shelf->replica_place = places->replica;
+    if (ledger_open(&shelf->ledger, places->ledger, mode) == FAULT_NONE) return shelf;
+    shelf_close(shelf);
+    return NULL;
+}
 
 static void *reader_open(void *arg)
 {
-    struct ledger *ledger;
-    return ledger_open(&ledger, arg, LEDGER_READER) == FAULT_NONE ? ledger : NULL;
+    return shelf_open(arg, LEDGER_READER);
 }
 
 /* Those behind in the queue wait too while one waits for a locked ledger. */
 static void *writer_open(void *arg)
 {
-    struct ledger *ledger;
-    if (ledger_open(&ledger, arg, LEDGER_WRITER) != FAULT_NONE) return NULL;
-    ledger_set_patience(ledger, QUERY_WAIT_MS_MAX);
-    return ledger;
+    struct shelf *shelf = shelf_open(arg, LEDGER_WRITER);
+    if (shelf != NULL) ledger_set_patience(shelf->ledger, QUERY_WAIT_MS_MAX);
+    return shelf;
 }
 
-static void connection_drop(void *tools)
+/* Whether the replica has all that was filed up to seq, or has it soon. */
+static bool replica_has(struct shelf *shelf, uint64_t seq)
 {
-    ledger_close(tools);
+    if (shelf->replica_place == NULL || mono_ms() < shelf->replica_rest_until_ms) return false;
+    enum fault fault = FAULT_NONE;
+    if (shelf->replica == NULL) fault = ledger_open(&shelf->replica, shelf->replica_place, LEDGER_READER);
+    for (uint64_t until_ms = mono_ms() + REPLICA_WAIT_MS_MAX; fault == FAULT_NONE;) {
+        struct ledger_point point;
+        fault = ledger_point(shelf->replica, &point);
+        if (fault == FAULT_NONE && point.seq >= seq) return true;
+        if (mono_ms() >= until_ms) return false;
+        nanosleep(&(struct timespec){ .tv_nsec = REPLICA_POLL_US * 1000L }, NULL);
+    }
+    ledger_close(shelf->replica);
+    shelf->replica = NULL;
+    shelf->replica_rest_until_ms = mono_ms() + REPLICA_REST_MS;
+    return false;
 }
 
-static enum fault asked_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads,
+static enum fault asked_open(struct crew **out, const char *name, const struct query_places *places, uint32_t threads,
                              void *(*tools_open)(void *arg))
 {
     const struct crew_options options = {
@@ -34,20 +79,20 @@ static enum fault asked_open(struct crew **out, const char *name, const char *le
         .wait_ms_max = 2 * QUERY_WAIT_MS_MAX,
         .nice = 2, /* people who ask give way to people who grab */
         .tools_open = tools_open,
-        .tools_close = connection_drop,
-        .arg = (void *)ledger_path,
+        .tools_close = shelf_close,
+        .arg = (void *)places,
     };
     return crew_open(out, &options);
 }
 
-enum fault queries_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads)
+enum fault queries_open(struct crew **out, const char *name, const struct query_places *places, uint32_t threads)
 {
-    return asked_open(out, name, ledger_path, threads, reader_open);
+    return asked_open(out, name, places, threads, reader_open);
 }
 
-enum fault writes_open(struct crew **out, const char *ledger_path)
+enum fault writes_open(struct crew **out, const struct query_places *places)
 {
-    return asked_open(out, "write", ledger_path, 1, writer_open);
+    return asked_open(out, "write", places, 1, writer_open);
 }
 
 void query_work(struct crew_job *job, void *tools)
@@ -61,7 +106,9 @@ void query_work(struct crew_job *job, void *tools)
         uint32_t wait_ms = clerk.failing || clerk.stopped ? 0 : QUERY_WAIT_MS_MAX; /* no use in waiting for one who cannot */
         query->fault = clerk_wait(query->rooms->clerk, query->seq_wait, wait_ms);
     }
-    if (query->fault == FAULT_NONE) query->run(query, tools);
+    if (query->fault != FAULT_NONE) return;
+    struct shelf *shelf = tools;
+    query->run(query, query->replica && replica_has(shelf, query->seq_wait) ? shelf->replica : shelf->ledger);
 }
 
 enum fault query_room(struct query *query, size_t bytes)

@@ -20,6 +20,7 @@ struct query {
     void (*run)(struct query *query, struct ledger *ledger); /* on a worker */
     struct rooms *rooms;
     uint64_t seq_wait; /* the ledger must have filed this first; 0: any state will do */
+    bool replica;      /* may be read from a replica that has filed it */
     enum fault fault;
     bool found;
 
@@ -53,9 +54,9 @@ struct query {
 };
 
 /* A crew of readers of the ledger. */
-enum fault queries_open(struct crew **out, const char *name, const char *ledger_path, uint32_t threads) MUST_USE;
+enum fault queries_open(struct crew **out, const char *name, const struct query_places *places, uint32_t threads) MUST_USE;
 /* The same for one who writes rows that are no decisions. */
-enum fault writes_open(struct crew **out, const char *ledger_path) MUST_USE;
+enum fault writes_open(struct crew **out, const struct query_places *places) MUST_USE;
 /* The job's work: waits for the clerk where asked, then runs. */
 void query_work(struct crew_job *job, void *tools);
 /* Makes list_out a buffer of this size, in list. */

@@ -236,17 +236,30 @@ void request_begin(struct connection *connection, const struct http_request *htt
     request_dispatch(request);
 }
 
-void request_work(struct request *request, struct crew *crew, void (*run)(struct query *query, struct ledger *ledger),
-                  void (*done)(struct crew_job *job))
+static void work_ask(struct request *request, struct crew *crew, void (*run)(struct query *query, struct ledger *ledger),
+                     void (*done)(struct crew_job *job), bool replica)
 {
     struct query *query = &request->query;
     query->run = run;
+    query->replica = replica;
     query->rooms = request_rooms(request);
     query->fault = FAULT_NONE;
     query->found = false;
     query->list = NULL;
     query->job = (struct crew_job){ .work = query_work, .done = done, .mailbox = request->reactor->mailbox };
     if (!crew_ask(crew, &query->job)) reply_problem(request, PROBLEM_BUSY, NULL);
+}
+
+void request_work(struct request *request, struct crew *crew, void (*run)(struct query *query, struct ledger *ledger),
+                  void (*done)(struct crew_job *job))
+{
+    work_ask(request, crew, run, done, false);
+}
+
+void request_read(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
+                  void (*done)(struct crew_job *job))
+{
+    work_ask(request, request_rooms(request)->lists, run, done, true);
 }
 
 void request_query(struct request *request, void (*run)(struct query *query, struct ledger *ledger),

@@ -116,6 +116,9 @@ void reply_refusal(struct reactor *reactor, enum problem problem);
 /* Hands query to the query crew; BUSY when its queue is full. */
 void request_query(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
                    void (*done)(struct crew_job *job));
+/* The same where a replica of the ledger may answer, if it has filed what the query waits for. */
+void request_read(struct request *request, void (*run)(struct query *query, struct ledger *ledger),
+                  void (*done)(struct crew_job *job));
 /* The same to a crew of the caller's choice. */
 void request_work(struct request *request, struct crew *crew, void (*run)(struct query *query, struct ledger *ledger),
                   void (*done)(struct crew_job *job));

@@ -140,5 +140,7 @@ bool write_ended(struct request *request);
 /* Runs the list once the clerk has filed all that is decided at this moment: nobody misses what they just did, or what a
  * sale shown from memory just told them. */
 void list_ask(struct request *request, void (*run)(struct query *query, struct ledger *ledger));
+/* The same for a list of what the clerk has not filed: no replica can tell whether it has it. */
+void list_ask_primary(struct request *request, void (*run)(struct query *query, struct ledger *ledger));
 
 #endif

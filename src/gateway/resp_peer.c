@@ -249,6 +249,7 @@ void resp_ask(struct resp_call *call, struct resp_slow *slow, void (*run)(struct
     query->job.work = query_work;
     query->job.done = on_answered;
     query->job.mailbox = slow->reactor->mailbox;
+    query->replica = false;
     if (!crew_ask(query->seq_wait != 0 ? query->rooms->lists : query->rooms->lookups, &query->job)) {
         query->fault = FAULT_TIMEOUT;
         slow->answer(call, slow);

@@ -86,9 +86,9 @@ enum fault server_open(struct server **out, const struct server_options *options
     if (fault == FAULT_NONE) fault = counts_open(&server->rooms.counts, options->reactors);
     server->rooms.counts_since_ms = gate_now_ms(rooms->gate);
     if (fault == FAULT_NONE)
-        fault = queries_open(&server->rooms.lists, "list", options->ledger_path, options->query_threads);
-    if (fault == FAULT_NONE) fault = queries_open(&server->rooms.lookups, "lookup", options->ledger_path, 1);
-    if (fault == FAULT_NONE) fault = writes_open(&server->rooms.writes, options->ledger_path);
+        fault = queries_open(&server->rooms.lists, "list", &server->options.places, options->query_threads);
+    if (fault == FAULT_NONE) fault = queries_open(&server->rooms.lookups, "lookup", &server->options.places, 1);
+    if (fault == FAULT_NONE) fault = writes_open(&server->rooms.writes, &server->options.places);
     if (fault == FAULT_NONE) fault = server_listen(server);
     if (fault != FAULT_NONE) {
         server_close(server);

@@ -44,11 +44,17 @@ struct rooms {
     uint64_t counts_since_ms;
 };
 
+/* Where questions are asked; what they point to outlives the server. */
+struct query_places {
+    const struct ledger_place *ledger;
+    const struct ledger_place *replica; /* for those that may read there; NULL: none */
+};
+
 struct server_options {
     const char *http;               /* ADDR:PORT, port 0 picks a free one */
     const char *resp;               /* the same for the Redis protocol; "off": none */
     const char *tls_cert, *tls_key; /* empty: no TLS */
-    const char *ledger_path;
+    struct query_places places;
     uint32_t reactors;
     uint32_t connections_max;
     uint32_t query_threads;

@@ -147,5 +147,5 @@ void stats_get(struct request *request)
     if (admin) query->seller[0] = '\0';
     query->id = request->id;
     query->seq_wait = gate_seq_decided(request_rooms(request)->gate);
-    request_query(request, stats_run, stats_done);
+    request_read(request, stats_run, stats_done);
 }

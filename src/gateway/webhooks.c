@@ -257,7 +257,7 @@ void deliveries_get(struct request *request)
 {
     static const char *const states[] = { [NOTICE_PENDING] = "pending", [NOTICE_FAILED] = "failed", NULL };
     if (owner_take(request) && query_page(request) && query_choice(request, "state", states, &request->query.state))
-        list_ask(request, deliveries_run);
+        list_ask_primary(request, deliveries_run);
 }
 
 /* What is done to the failed deliveries of a seller: to one, or to all of them for id 0, a part at a time, because other

@@ -44,15 +44,16 @@ void ledger_set_patience(struct ledger *ledger, uint32_t wait_ms_max)
     ledger->patience_ms = wait_ms_max;
 }
 
-enum fault ledger_open(struct ledger **out, const char *path, enum ledger_mode mode)
+enum fault ledger_open(struct ledger **out, const struct ledger_place *place, enum ledger_mode mode)
 {
     *out = NULL;
     struct ledger *ledger = calloc(1, sizeof(*ledger));
     if (ledger == NULL) return FAULT_MEMORY;
-    ledger->driver = &driver_sqlite;
+    ledger->driver = place->path != NULL ? &driver_sqlite : &driver_mysql;
+    ledger->place = *place;
+    ledger->path = place->path != NULL ? place->path : ledger->place.name;
     ledger->patience_ms = PATIENCE_MS_DEFAULT;
-    ledger->path = strdup(path);
-    enum fault fault = ledger->path == NULL ? FAULT_MEMORY : ledger->driver->open(ledger, mode);
+    enum fault fault = ledger->driver->open(ledger, mode);
     if (fault != FAULT_NONE) {
         ledger_close(ledger);
         return fault;
@@ -68,7 +69,7 @@ void ledger_close(struct ledger *ledger)
         if (ledger->statements[i] != NULL) ledger->driver->release(ledger->statements[i]);
     }
     ledger->driver->close(ledger);
-    free(ledger->path);
+    explicit_bzero(ledger->place.password, sizeof(ledger->place.password));
     free(ledger);
 }
 
@@ -104,12 +105,9 @@ const char *ledger_error(struct ledger *ledger)
 
 enum fault statement_open(struct ledger *ledger, enum statement id, struct cursor **out)
 {
-    if (ledger->statements[id] == NULL) {
-        enum fault fault = ledger->driver->prepare(ledger, id, &ledger->statements[id]);
-        if (fault != FAULT_NONE) return fault;
-    }
+    enum fault fault = ledger->driver->prepare(ledger, id, &ledger->statements[id]);
     *out = ledger->statements[id];
-    return FAULT_NONE;
+    return fault;
 }
 
 enum fault statement_close(struct ledger *ledger, enum statement id, enum step step)

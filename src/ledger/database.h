@@ -134,7 +134,8 @@ struct cursor {
 /* CONFLICT: a constraint of the schema stands against it, which may be a row that is there already. */
 enum step { STEP_ROW, STEP_DONE, STEP_CONFLICT, STEP_FAILED };
 
-enum transaction { TRANSACTION_WRITE, TRANSACTION_READ };
+/* FILE: by the clerk. WRITE: by all others, a small one. READ: sees the same until its end. */
+enum transaction { TRANSACTION_FILE, TRANSACTION_WRITE, TRANSACTION_READ };
 
 struct ledger;
 
@@ -151,7 +152,7 @@ struct driver {
     enum fault (*commit)(struct ledger *ledger);
     void (*undo)(struct ledger *ledger);
 
-    enum fault (*prepare)(struct ledger *ledger, enum statement id, struct cursor **out);
+    enum fault (*prepare)(struct ledger *ledger, enum statement id, struct cursor **out); /* *out may be prepared already */
     void (*release)(struct cursor *cursor);
     void (*bind_number)(struct cursor *cursor, int at, int64_t value);
     void (*bind_text)(struct cursor *cursor, int at, struct slice text);
@@ -162,8 +163,9 @@ struct driver {
     struct slice (*bytes)(struct cursor *cursor, int column); /* data is NULL for SQL's NULL; until the next step */
     int64_t (*changes)(struct ledger *ledger);
     uint64_t (*last_id)(struct ledger *ledger);
+    bool eras; /* orders_by_buyer is cut into eras of numbers, see schema.c */
 };
-extern const struct driver driver_sqlite;
+extern const struct driver driver_sqlite, driver_mysql;
 
 /* What the decisions of this transaction add up to for one sale, not yet written to its row. */
 struct tally {
@@ -193,7 +195,8 @@ struct ledger {
     const struct driver *driver;
     void *connection; /* the driver's own */
     struct cursor *statements[STATEMENT_COUNT];
-    char *path;
+    struct ledger_place place;
+    const char *path; /* or URL, for the log */
     uint32_t patience_ms;
     uint64_t busy_since_ms; /* monotonic, of the wait under way */
     /* Filing: the last decision filed in this transaction, and the sums per sale, each at its id modulo TALLIES. */

@@ -94,7 +94,7 @@ enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)
     assert(!ledger->filing);
     ledger_queue_yield();
 
-    enum fault fault = ledger_begin(ledger, TRANSACTION_WRITE);
+    enum fault fault = ledger_begin(ledger, TRANSACTION_FILE);
     if (fault != FAULT_NONE) return fault;
 
     ledger->filing = true;

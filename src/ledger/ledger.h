@@ -1,4 +1,4 @@
-/* ledger: the record people query, and the checkpoint of the journal. SQLite in WAL mode, synchronous=FULL.
+/* ledger: the record people query, and the checkpoint of the journal. SQLite in WAL mode, synchronous=FULL; or MySQL.
  *
  * A struct ledger is one connection and belongs to one thread at a time. Only the clerk files decisions; people writes users
  * and revocations. All SQL of the project is in this room. Strings handed to visitors live until the visitor returns. */
@@ -9,6 +9,7 @@
 #include "base/slice.h"
 #include "engine/decision.h"
 #include "engine/sale.h"
+#include "ledger/place.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,8 +18,9 @@ struct ledger;
 
 enum ledger_mode { LEDGER_OWNER, LEDGER_WRITER, LEDGER_READER };
 
-/* OWNER makes the file and the schema, or checks the version; WRITER and READER find them made. */
-enum fault ledger_open(struct ledger **out, const char *path, enum ledger_mode mode) MUST_USE;
+/* OWNER makes the file and the schema, or checks the version; WRITER and READER find them made. The path of
+ * a place must outlive the ledger, nothing else of it. */
+enum fault ledger_open(struct ledger **out, const struct ledger_place *place, enum ledger_mode mode) MUST_USE;
 void ledger_close(struct ledger *ledger);
 /* How long a write waits while someone else writes; 5 s unless told. Then it is FAULT_LEDGER. */
 void ledger_set_patience(struct ledger *ledger, uint32_t wait_ms_max);

@@ -197,6 +197,12 @@ static enum fault span_find(struct ledger *ledger, const struct ledger_orders_qu
     return fault;
 }
 
+/* Where there are no eras, all numbers are of one. */
+static uint32_t era_shift(const struct ledger *ledger)
+{
+    return ledger->driver->eras ? ORDERS_ERA_BITS : 63;
+}
+
 /* Era by era, the newest first, until the list is full. */
 static enum fault orders_of_buyer(struct ledger *ledger, const struct ledger_orders_query *query,
                                   void (*visit)(void *arg, const struct order *order), void *arg)
@@ -208,9 +214,8 @@ static enum fault orders_of_buyer(struct ledger *ledger, const struct ledger_ord
     if (fault != FAULT_NONE) return fault;
     if (span.below < last) last = span.below;
 
-    uint32_t count = 0;
-    for (uint64_t eras = (last >> ORDERS_ERA_BITS) + 1; eras > span.from >> ORDERS_ERA_BITS && count < query->limit;
-         eras--) {
+    uint32_t count = 0, shift = era_shift(ledger);
+    for (uint64_t eras = (last >> shift) + 1; eras > span.from >> shift && count < query->limit; eras--) {
         struct cursor *s;
         fault = statement_open(ledger, STATEMENT_ORDERS_LIST_BUYER, &s);
         if (fault != FAULT_NONE) return fault;
@@ -274,7 +279,7 @@ enum fault ledger_sales_won(struct ledger *ledger, const struct ledger_page *pag
     enum fault fault = order_last(ledger, &last);
     if (fault != FAULT_NONE) return fault;
     uint32_t count = 0;
-    for (uint64_t era = 0; era <= last >> ORDERS_ERA_BITS && count < page->limit; era++) {
+    for (uint64_t era = 0; era <= last >> era_shift(ledger) && count < page->limit; era++) {
         struct cursor *s;
         fault = statement_open(ledger, STATEMENT_SALES_WON, &s);
         if (fault != FAULT_NONE) return fault;

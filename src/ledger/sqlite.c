@@ -146,6 +146,7 @@ static enum fault sqlite_commit(struct ledger *ledger)
 
 static enum fault sqlite_prepare(struct ledger *ledger, enum statement id, struct cursor **out)
 {
+    if (*out != NULL) return FAULT_NONE;
     struct sqlite_cursor *made = malloc(sizeof(*made));
     if (made == NULL) return FAULT_MEMORY;
     made->cursor = (struct cursor){ .ledger = ledger, .id = id };
@@ -238,4 +239,5 @@ const struct driver driver_sqlite = {
     .bytes = sqlite_bytes,
     .changes = sqlite_changes,
     .last_id = sqlite_last_id,
+    .eras = true,
 };

@@ -37,10 +37,10 @@ struct checker {
 struct people {
     struct jwt_ring *ring;
     struct revoked revoked;
-    struct external *external; /* NULL: none */
-    struct crew *crew;         /* passwords */
-    struct crew *logouts;      /* never behind a password: a token stops working at once */
-    const char *ledger_path;   /* while workers start */
+    struct external *external;        /* NULL: none */
+    struct crew *crew;                /* passwords */
+    struct crew *logouts;             /* never behind a password: a token stops working at once */
+    const struct ledger_place *place; /* while workers start */
     uint32_t token_ttl_s;
     struct resp_accounts *accounts;       /* NULL: none */
     char dummy_hash[PASSWORD_HASH_BYTES]; /* what the password of an unknown user is compared with */
@@ -69,7 +69,7 @@ static void *desk_open(void *arg)
     const struct people *people = arg;
     struct desk *desk = calloc(1, sizeof(*desk));
     if (desk == NULL) return NULL;
-    enum fault fault = ledger_open(&desk->ledger, people->ledger_path, LEDGER_WRITER);
+    enum fault fault = ledger_open(&desk->ledger, people->place, LEDGER_WRITER);
     if (fault == FAULT_NONE) ledger_set_patience(desk->ledger, LEDGER_WAIT_MS_MAX);
     if (fault == FAULT_NONE) fault = jwt_mac_open(&desk->mac, people->ring);
     if (fault == FAULT_NONE) return desk;
@@ -95,10 +95,10 @@ static uint64_t forgettable_ms(uint64_t now_ms)
     return now_ms > REVOKED_MARGIN_MS ? now_ms - REVOKED_MARGIN_MS : 0;
 }
 
-static enum fault revocations_load(struct people *people, const char *ledger_path)
+static enum fault revocations_load(struct people *people, const struct ledger_place *place)
 {
     struct ledger *ledger;
-    enum fault fault = ledger_open(&ledger, ledger_path, LEDGER_WRITER);
+    enum fault fault = ledger_open(&ledger, place, LEDGER_WRITER);
     if (fault != FAULT_NONE) return fault;
     uint64_t until_ms = forgettable_ms(wall_ms());
     fault = ledger_forget_revoked(ledger, until_ms);
@@ -120,12 +120,12 @@ static enum fault crew_start(struct people *people, const struct people_options 
         .tools_close = desk_close,
         .arg = people,
     };
-    people->ledger_path = options->ledger_path;
+    people->place = options->ledger;
     enum fault fault = crew_open(&people->crew, &crew);
     crew.name = "logout";
     crew.threads = 1;
     if (fault == FAULT_NONE) fault = crew_open(&people->logouts, &crew);
-    people->ledger_path = NULL;
+    people->place = NULL;
     return fault;
 }
 
@@ -149,7 +149,7 @@ enum fault people_open(struct people **out, const struct people_options *options
     bool has_external = options->external.key_path != NULL && options->external.key_path[0] != '\0';
     if (fault == FAULT_NONE && has_external) fault = external_open(&people->external, &options->external);
     if (fault == FAULT_NONE && !password_hash("a password nobody has", people->dummy_hash)) fault = FAULT_MEMORY;
-    if (fault == FAULT_NONE) fault = revocations_load(people, options->ledger_path);
+    if (fault == FAULT_NONE) fault = revocations_load(people, options->ledger);
     if (fault == FAULT_NONE) fault = crew_start(people, options);
     if (fault != FAULT_NONE) {
         people_close(people);
@@ -413,7 +413,7 @@ void people_logout(struct people_request *request, struct crew_mailbox *mailbox)
     request_ask(request, request->people->logouts, 0, mailbox, logout_work);
 }
 
-enum fault people_admin_create(const char *ledger_path, const char *username, const char *password,
+enum fault people_admin_create(const struct ledger_place *place, const char *username, const char *password,
                                enum people_result *result)
 {
     *result = PEOPLE_FAILED;
@@ -424,7 +424,7 @@ enum fault people_admin_create(const char *ledger_path, const char *username, co
         return FAULT_CONFIG;
     }
     struct ledger *ledger;
-    enum fault fault = ledger_open(&ledger, ledger_path, LEDGER_OWNER);
+    enum fault fault = ledger_open(&ledger, place, LEDGER_OWNER);
     if (fault != FAULT_NONE) return fault;
     *result = user_make(ledger, username, password, ROLE_ADMIN);
     ledger_close(ledger);

@@ -33,7 +33,7 @@ struct people_external {
 #define PEOPLE_LEEWAY_S_MAX 300
 
 struct people_options {
-    const char *ledger_path;
+    const struct ledger_place *ledger; /* its path outlives people */
     const char *key_path; /* file of signing keys, one "kid hexbytes" a line, newest first; made 0600 when missing */
     struct slice key_env; /* same format, from the environment; wins over the file when not empty */
     uint32_t token_ttl_s;
@@ -87,7 +87,7 @@ void people_login(struct people_request *request, struct crew_mailbox *mailbox);
 void people_logout(struct people_request *request, struct crew_mailbox *mailbox);
 
 /* For stampede admin create: synchronous. */
-enum fault people_admin_create(const char *ledger_path, const char *username, const char *password,
+enum fault people_admin_create(const struct ledger_place *place, const char *username, const char *password,
                                enum people_result *result) MUST_USE;
 /* What a username may be: 1 to 64 bytes of UTF-8, no control characters, spaces, quotes, backslash, slash or colon. Says
  * what is wrong, or NULL. */

@@ -20,7 +20,7 @@ static const char account_alone[] = "default";
 
 struct resp_accounts {
     char path[PATH_BYTES_MAX]; /* empty: no passwords */
-    char ledger_path[PATH_BYTES_MAX];
+    struct ledger_place place;
     char provider[BUYER_BYTES_MAX + 1]; /* what its buyers' names have before their first colon; empty: there is none */
     pthread_mutex_t lock;               /* of the rows */
     struct resp_account rows[RESP_ACCOUNTS_MAX];
@@ -123,7 +123,7 @@ static enum fault name_keep(struct ledger *ledger, struct slice name)
 static enum fault names_keep(const struct resp_accounts *accounts, const struct entries *entries)
 {
     struct ledger *ledger;
-    enum fault fault = ledger_open(&ledger, accounts->ledger_path, LEDGER_WRITER);
+    enum fault fault = ledger_open(&ledger, &accounts->place, LEDGER_WRITER);
     if (fault != FAULT_NONE) return fault;
     for (size_t i = 0; i < entries->count && fault == FAULT_NONE; i++) fault = name_keep(ledger, entries->rows[i].name);
     ledger_close(ledger);
@@ -137,7 +137,7 @@ static enum fault provider_check(const struct resp_accounts *accounts)
     struct ledger *ledger;
     struct ledger_user user;
     bool found = false;
-    enum fault fault = ledger_open(&ledger, accounts->ledger_path, LEDGER_READER);
+    enum fault fault = ledger_open(&ledger, &accounts->place, LEDGER_READER);
     if (fault != FAULT_NONE) return fault;
     fault = ledger_user(ledger, slice_of(accounts->provider), &user, &found);
     ledger_close(ledger);
@@ -199,7 +199,7 @@ enum fault resp_accounts_open(struct resp_accounts **out, const struct resp_acco
     if (accounts == NULL) return FAULT_MEMORY;
     pthread_mutex_init(&accounts->lock, NULL);
     snprintf(accounts->path, sizeof accounts->path, "%s", options->path);
-    snprintf(accounts->ledger_path, sizeof accounts->ledger_path, "%s", options->ledger_path);
+    accounts->place = *options->ledger;
     size_t provider_len = strcspn(options->issuer, ":");
     if (provider_len < sizeof accounts->provider) memcpy(accounts->provider, options->issuer, provider_len);
     enum fault fault = FAULT_NONE;

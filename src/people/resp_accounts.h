@@ -37,9 +37,9 @@ struct resp_accounts;
 
 /* Texts are copied. */
 struct resp_accounts_options {
-    const char *path;        /* empty: the one account without a password */
-    const char *ledger_path; /* made already */
-    const char *issuer;      /* of the identity provider; empty: there is none */
+    const char *path;                  /* empty: the one account without a password */
+    const struct ledger_place *ledger; /* made already; its path outlives the accounts */
+    const char *issuer;                /* of the identity provider; empty: there is none */
 };
 
 /* FAULT_CONFIG has been logged, with the number of the line and never what it says. */

@@ -1,4 +1,4 @@
-/* secret_file: a file of secrets that only its owner may read. Inside this room only. */
+/* secret_file: a file of secrets that only its owner may read. */
 #ifndef STAMPEDE_PEOPLE_SECRET_FILE_H
 #define STAMPEDE_PEOPLE_SECRET_FILE_H
 

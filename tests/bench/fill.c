@@ -67,7 +67,7 @@ static void place_open(struct place *place, const char *data, uint32_t orders_ma
         .folder = data, .segment_bytes = SEGMENT_BYTES, .orders_max = orders_max, .on_poison = on_poison
     };
     place->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (place->wake_fd < 0 || ledger_open(&place->ledger, path, LEDGER_OWNER) != FAULT_NONE ||
+    if (place->wake_fd < 0 || ledger_open(&place->ledger, LEDGER_FILE(path), LEDGER_OWNER) != FAULT_NONE ||
         gate_open(&place->gate, &options, place->ledger, &damage) != FAULT_NONE || gate_start(place->gate) != FAULT_NONE ||
         gate_lane_open(&place->lane, place->gate, on_wake, place) != FAULT_NONE) {
         fprintf(stderr, "fill: cannot open %s\n", data);
@@ -184,7 +184,7 @@ static int fill_file(const char *data)
     gate_status(place.gate, &status);
 
     uint64_t start_ns = mono_ns();
-    struct clerk_options options = { .ledger_path = ledger_path, .journal_folder = journal_folder, .pause_ms = 0 };
+    struct clerk_options options = { .ledger = LEDGER_FILE(ledger_path), .journal_folder = journal_folder, .pause_ms = 0 };
     if (clerk_open(&clerk, &options, place.gate) != FAULT_NONE) return 1;
     if (clerk_wait(clerk, status.seq_durable, FILE_WAIT_MS) != FAULT_NONE) {
         fprintf(stderr, "fill: the clerk did not finish in %d s\n", FILE_WAIT_MS / 1000);

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
         return 2;
     }
     snprintf(path, sizeof path, "%s/ledger.db", argv[1]);
-    must(ledger_open(&ledger, path, LEDGER_OWNER));
+    must(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_OWNER));
     file_sale(ledger);
     double wins = file_all(ledger, count, DECISION_WON);
     printf("%.0f\t%.0f\n", wins, file_all(ledger, count, DECISION_EXPIRED));

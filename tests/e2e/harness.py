@@ -17,10 +17,11 @@ import secrets
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import tempfile
 import time
+
+from ledgers import ledger_arguments, ledger_environment, ledger_flags, ledger_of  # noqa: F401
 
 # Tests take everything from here, so that they need not know where it stands.
 from wire import Answer, Client, Closed, answer_take, answers_in, crowd, problem, read_to_end, request_bytes  # noqa: F401
@@ -49,6 +50,7 @@ def end_with_parent():
 def environment(extra=None):
     """The environment without anyone's own STAMPEDE_ settings, which would steer the server under test."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("STAMPEDE_")}
+    env.update(ledger_environment())
     env.update(extra or {})
     return env
 
@@ -57,6 +59,7 @@ def run(*arguments, stdin=b"", timeout=60, env=None, prefix=()):
     """One command of the binary, to its end."""
     if isinstance(stdin, str):
         stdin = stdin.encode()
+    arguments = [*arguments, *ledger_arguments(arguments)]
     done = subprocess.run([*prefix, BINARY, *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout,
                           env=environment(env))
     text = done.stderr.decode(errors="replace")
@@ -100,6 +103,8 @@ class Server:
         assert self.process is None, "already started"
         command = [*(self.prefix if prefix is None else prefix), BINARY, "serve", "--data", str(self.data), "--http",
                    f"127.0.0.1:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
+        if "--ledger" not in self.flags:
+            command += ledger_flags(self.data)
         if "--resp" not in self.flags:
             command += ["--resp", "127.0.0.1:0"]
         around = environment(env or self.env)
@@ -296,28 +301,8 @@ class Server:
         return run("audit", "--data", self.data, timeout=120)
 
     def ledger(self):
-        """A reader's look at SQLite."""
-        return Ledger(self.data / "ledger.db")
-
-
-class Ledger:
-    """What stands in SQLite, read by someone who is not the server."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def rows(self, sql, *values):
-        with contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=20)) as db:
-            db.row_factory = sqlite3.Row
-            return [dict(row) for row in db.execute(sql, values)]
-
-    def orders(self, sale=None):
-        """By number, each with no, sale, buyer, units and key."""
-        where, values = ("", ()) if sale is None else (" WHERE sale = ?", (int(sale),))
-        return self.rows(f"SELECT * FROM orders{where} ORDER BY no", *values)
-
-    def sale(self, sale):
-        return self.rows("SELECT * FROM sales WHERE id = ?", int(sale))[0]
+        """A look into it from outside."""
+        return ledger_of(self.data)
 
 
 def keys_of(data):

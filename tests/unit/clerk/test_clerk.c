@@ -41,7 +41,7 @@ static void lane_woken(void *arg)
 static void shop_open(struct shop *shop)
 {
     struct journal_damage damage;
-    assert_int_equal(ledger_open(&shop->ledger, shop->ledger_path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&shop->ledger, LEDGER_FILE(shop->ledger_path), LEDGER_OWNER), FAULT_NONE);
     struct gate_options options = { .folder = shop->folder, .segment_bytes = SEGMENT_BYTES_MIN, .orders_max = 10000000 };
     enum fault fault = gate_open(&shop->gate, &options, shop->ledger, &damage);
     if (fault != FAULT_NONE) fail_msg("gate: %s at %s", damage.reason, damage.file);
@@ -51,7 +51,7 @@ static void shop_open(struct shop *shop)
 
 static void clerk_start(struct shop *shop, uint32_t pause_ms)
 {
-    struct clerk_options options = { shop->ledger_path, shop->journal_folder, pause_ms };
+    struct clerk_options options = { LEDGER_FILE(shop->ledger_path), shop->journal_folder, pause_ms };
     assert_int_equal(clerk_open(&shop->clerk, &options, shop->gate), FAULT_NONE);
 }
 

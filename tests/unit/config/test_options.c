@@ -55,6 +55,12 @@ static void defaults_are_those_of_the_interface(void **state)
         const char *name, *value;
     } script[] = {
         { "data", "./data" },
+        { "ledger", "sqlite" },
+        { "ledger_read", "" },
+        { "ledger_password_file", "" },
+        { "ledger_tls", "off" },
+        { "ledger_tls_ca", "" },
+        { "ledger_unsafe", "off" },
         { "http", "127.0.0.1:20080" },
         { "resp", "127.0.0.1:20081" },
         { "resp_accounts", "" },

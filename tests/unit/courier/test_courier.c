@@ -81,7 +81,7 @@ static void endpoint_open(struct shop *shop)
 static void courier_start(struct shop *shop, bool private_allowed)
 {
     const struct courier_options options = {
-        .ledger_path = shop->ledger_path,
+        .ledger = LEDGER_FILE(shop->ledger_path),
         .ca_path = "",
         .private_allowed = private_allowed,
         .pace = { .timeout_ms = 5000, .retry_ms_min = 20, .retry_ms_max = 100, .give_up_ms = 3600000 },
@@ -97,11 +97,11 @@ static int shop_setup(void **state)
     if (mkdtemp(shop->folder) == NULL) return -1;
     snprintf(shop->ledger_path, sizeof(shop->ledger_path), "%s/ledger.db", shop->folder);
     snprintf(shop->journal_folder, sizeof(shop->journal_folder), "%s/journal", shop->folder);
-    assert_int_equal(ledger_open(&shop->ledger, shop->ledger_path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&shop->ledger, LEDGER_FILE(shop->ledger_path), LEDGER_OWNER), FAULT_NONE);
     struct gate_options options = { .folder = shop->folder, .segment_bytes = SEGMENT_BYTES_MIN, .orders_max = 1000 };
     assert_int_equal(gate_open(&shop->gate, &options, shop->ledger, &damage), FAULT_NONE);
     assert_int_equal(gate_start(shop->gate), FAULT_NONE);
-    struct clerk_options clerk = { shop->ledger_path, shop->journal_folder, 10 };
+    struct clerk_options clerk = { LEDGER_FILE(shop->ledger_path), shop->journal_folder, 10 };
     assert_int_equal(clerk_open(&shop->clerk, &clerk, shop->gate), FAULT_NONE);
     endpoint_open(shop);
     *state = shop;

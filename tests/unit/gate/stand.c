@@ -29,7 +29,7 @@ void stand_open(struct stand *stand, bool committing)
                                           .on_poison = on_poison,
                                           .arg = stand };
     snprintf(stand->ledger_path, sizeof stand->ledger_path, "%s/ledger.db", stand->folder);
-    assert_int_equal(ledger_open(&stand->ledger, stand->ledger_path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&stand->ledger, LEDGER_FILE(stand->ledger_path), LEDGER_OWNER), FAULT_NONE);
     assert_int_equal(gate_open(&stand->gate, &options, stand->ledger, &damage), FAULT_NONE);
     assert_int_equal(gate_lane_open(&stand->lane, stand->gate, on_wake, stand), FAULT_NONE);
     if (committing) assert_int_equal(gate_start(stand->gate), FAULT_NONE);

@@ -15,7 +15,7 @@ int fixture_setup(void **state)
     snprintf(f->folder, sizeof(f->folder), "/tmp/stampede-ledger-XXXXXX");
     if (mkdtemp(f->folder) == NULL) return -1;
     snprintf(f->path, sizeof(f->path), "%s/ledger.db", f->folder);
-    assert_int_equal(ledger_open(&f->ledger, f->path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&f->ledger, LEDGER_FILE(f->path), LEDGER_OWNER), FAULT_NONE);
     *state = f;
     return 0;
 }
@@ -38,7 +38,7 @@ int fixture_teardown(void **state)
 void fixture_reopen(struct fixture *f)
 {
     ledger_close(f->ledger);
-    assert_int_equal(ledger_open(&f->ledger, f->path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&f->ledger, LEDGER_FILE(f->path), LEDGER_OWNER), FAULT_NONE);
 }
 
 int64_t outside_number(const struct fixture *f, const char *sql)

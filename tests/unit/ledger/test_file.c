@@ -222,7 +222,7 @@ static void killed_between_file_and_commit_files_exactly_once(void **state)
     if (child == 0) {
         struct ledger *ledger;
         struct ledger_point from;
-        if (ledger_open(&ledger, f->path, LEDGER_WRITER) != FAULT_NONE) _exit(1);
+        if (ledger_open(&ledger, LEDGER_FILE(f->path), LEDGER_WRITER) != FAULT_NONE) _exit(1);
         if (ledger_file_begin(ledger, &from) != FAULT_NONE) _exit(1);
         for (uint64_t seq = from.seq + 1; seq <= from.seq + 500; seq++) {
             struct decision d = win_of(seq, id, "ann", "", 1);
@@ -234,7 +234,7 @@ static void killed_between_file_and_commit_files_exactly_once(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 
-    assert_int_equal(ledger_open(&f->ledger, f->path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&f->ledger, LEDGER_FILE(f->path), LEDGER_OWNER), FAULT_NONE);
     struct ledger_point point;
     assert_int_equal(ledger_point(f->ledger, &point), FAULT_NONE);
     assert_int_equal(point.seq, 1);
@@ -400,7 +400,7 @@ static void small_writes_are_not_starved_by_a_draining_clerk(void **state)
     struct sale_terms terms = terms_named("lamp");
     sale_file(f, "sam", &terms, 1000000);
     struct ledger *people;
-    assert_int_equal(ledger_open(&people, f->path, LEDGER_WRITER), FAULT_NONE);
+    assert_int_equal(ledger_open(&people, LEDGER_FILE(f->path), LEDGER_WRITER), FAULT_NONE);
     pthread_t thread;
     drained = false;
     assert_int_equal(pthread_create(&thread, NULL, drain, f), 0);

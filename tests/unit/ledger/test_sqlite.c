@@ -40,13 +40,13 @@ static void another_version_is_refused_and_untouched(void **state)
         outside(f, way < 0 ? "UPDATE meta SET version = version - 1" : "UPDATE meta SET version = version + 2");
         for (int i = 0; i < 3; i++) {
             struct ledger *ledger = (struct ledger *)1;
-            assert_int_equal(ledger_open(&ledger, f->path, modes[i]), FAULT_LEDGER);
+            assert_int_equal(ledger_open(&ledger, LEDGER_FILE(f->path), modes[i]), FAULT_LEDGER);
             assert_null(ledger);
         }
         assert_int_equal(outside_number(f, "SELECT version FROM meta"), SCHEMA_VERSION + way);
     }
     outside(f, "UPDATE meta SET version = version - 1");
-    assert_int_equal(ledger_open(&f->ledger, f->path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&f->ledger, LEDGER_FILE(f->path), LEDGER_OWNER), FAULT_NONE);
 }
 
 static void only_the_owner_makes_a_ledger(void **state)
@@ -55,11 +55,11 @@ static void only_the_owner_makes_a_ledger(void **state)
     char path[sizeof(f->path)];
     snprintf(path, sizeof(path), "%s/other.db", f->folder);
     struct ledger *ledger;
-    assert_int_equal(ledger_open(&ledger, path, LEDGER_WRITER), FAULT_LEDGER);
-    assert_int_equal(ledger_open(&ledger, path, LEDGER_READER), FAULT_LEDGER);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_WRITER), FAULT_LEDGER);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_READER), FAULT_LEDGER);
     assert_int_not_equal(access(path, F_OK), 0);
     snprintf(path, sizeof(path), "%s/no such folder/other.db", f->folder);
-    assert_int_equal(ledger_open(&ledger, path, LEDGER_OWNER), FAULT_DISK);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_OWNER), FAULT_DISK);
 }
 
 static void a_file_of_something_else_is_refused(void **state)
@@ -71,14 +71,14 @@ static void a_file_of_something_else_is_refused(void **state)
     for (int i = 0; i < 100; i++) assert_int_equal(write(fd, "this is a letter, and no database at all; ", 42), 42);
     close(fd);
     struct ledger *ledger;
-    assert_int_equal(ledger_open(&ledger, path, LEDGER_OWNER), FAULT_DAMAGE);
-    assert_int_equal(ledger_open(&ledger, path, LEDGER_READER), FAULT_DAMAGE);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_OWNER), FAULT_DAMAGE);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_READER), FAULT_DAMAGE);
     unlink(path);
 
     struct fixture other = *f;
     snprintf(other.path, sizeof(other.path), "%s", path);
     outside(&other, "CREATE TABLE recipes (name TEXT)");
-    assert_int_equal(ledger_open(&ledger, path, LEDGER_OWNER), FAULT_LEDGER);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_OWNER), FAULT_LEDGER);
     assert_int_equal(outside_number(&other, "SELECT count(*) FROM sqlite_schema"), 1);
     unlink(path);
 }
@@ -87,7 +87,7 @@ static void a_reader_cannot_write(void **state)
 {
     struct fixture *f = *state;
     struct ledger *reader;
-    assert_int_equal(ledger_open(&reader, f->path, LEDGER_READER), FAULT_NONE);
+    assert_int_equal(ledger_open(&reader, LEDGER_FILE(f->path), LEDGER_READER), FAULT_NONE);
     assert_int_equal(ledger_revoke(reader, 1, 1), FAULT_LEDGER);
     ledger_close(reader);
     assert_int_equal(outside_number(f, "SELECT count(*) FROM revoked"), 0);
@@ -107,7 +107,7 @@ static void processes_that_open_a_new_ledger_at_once_all_succeed(void **state)
         struct ledger *ledger;
         struct ledger_user user = { .role = ROLE_CUSTOMER, .username = { (char)('a' + i) }, .password_hash = "h" };
         bool taken;
-        if (ledger_open(&ledger, path, LEDGER_OWNER) != FAULT_NONE) _exit(1);
+        if (ledger_open(&ledger, LEDGER_FILE(path), LEDGER_OWNER) != FAULT_NONE) _exit(1);
         if (ledger_user_add(ledger, &user, 1, &taken) != FAULT_NONE || taken) _exit(2);
         ledger_close(ledger);
         _exit(0);

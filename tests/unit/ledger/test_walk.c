@@ -207,7 +207,7 @@ static void a_snapshot_shows_nothing_of_what_is_filed_meanwhile(void **state)
     script_file(f);
     struct ledger *reader;
     struct ledger_size size;
-    assert_int_equal(ledger_open(&reader, f->path, LEDGER_READER), FAULT_NONE);
+    assert_int_equal(ledger_open(&reader, LEDGER_FILE(f->path), LEDGER_READER), FAULT_NONE);
     assert_int_equal(ledger_snapshot_begin(reader, &size), FAULT_NONE);
     assert_int_equal(size.sales, SCRIPT);
     assert_int_equal(size.orders, 20 * SCRIPT);

@@ -319,7 +319,7 @@ static struct people *people_begin(const char *ledger)
 {
     struct people *people;
     struct people_options options = {
-        .ledger_path = ledger, .key_env = SLICE(ENV_KEY), .token_ttl_s = 60, .threads = 1, .external = options_of()
+        .ledger = LEDGER_FILE(ledger), .key_env = SLICE(ENV_KEY), .token_ttl_s = 60, .threads = 1, .external = options_of()
     };
     assert_int_equal(people_open(&people, &options), FAULT_NONE);
     return people;
@@ -331,7 +331,7 @@ static void logging_out_ends_a_token_for_good_and_only_that_one(void **state)
     char ledger_path[128];
     snprintf(ledger_path, sizeof(ledger_path), "%s/ledger.db", folder);
     struct ledger *ledger;
-    assert_int_equal(ledger_open(&ledger, ledger_path, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(ledger_path), LEDGER_OWNER), FAULT_NONE);
     ledger_close(ledger);
     keys_put(old_key, NULL);
     struct people *people = people_begin(ledger_path);

@@ -40,7 +40,7 @@ static void mail_wake(void *arg)
 static void people_start(struct room *room)
 {
     struct people_options options = {
-        .ledger_path = room->ledger, .key_path = room->keys, .token_ttl_s = 3600, .threads = 1
+        .ledger = LEDGER_FILE(room->ledger), .key_path = room->keys, .token_ttl_s = 3600, .threads = 1
     };
     assert_int_equal(people_open(&room->people, &options), FAULT_NONE);
 }
@@ -53,7 +53,7 @@ static int room_setup(void **state)
     snprintf(room->ledger, sizeof(room->ledger), "%s/ledger.db", room->folder);
     snprintf(room->keys, sizeof(room->keys), "%s/keys", room->folder);
     struct ledger *ledger;
-    assert_int_equal(ledger_open(&ledger, room->ledger, LEDGER_OWNER), FAULT_NONE);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(room->ledger), LEDGER_OWNER), FAULT_NONE);
     ledger_close(ledger);
     sem_init(&room->mail, 0, 0);
     assert_int_equal(crew_mailbox_open(&room->mailbox, mail_wake, room), FAULT_NONE);
@@ -245,7 +245,7 @@ static void logouts_of_expired_tokens_leave_the_ledger_at_the_next_start(void **
     people_close(room->people);
     people_start(room);
     struct ledger *ledger;
-    assert_int_equal(ledger_open(&ledger, room->ledger, LEDGER_WRITER), FAULT_NONE);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(room->ledger), LEDGER_WRITER), FAULT_NONE);
     uint64_t seen = 0;
     assert_int_equal(ledger_each_revoked(ledger, 0, remember, &seen), FAULT_NONE);
     ledger_close(ledger);
@@ -337,9 +337,11 @@ static void tokens_of_unknown_roles_or_no_id_are_bad(void **state)
 {
     struct room *room = *state;
     struct people *people;
-    struct people_options options = {
-        .ledger_path = room->ledger, .key_path = "/nowhere/keys", .key_env = SLICE(ENV_KEY), .token_ttl_s = 60, .threads = 1
-    };
+    struct people_options options = { .ledger = LEDGER_FILE(room->ledger),
+                                      .key_path = "/nowhere/keys",
+                                      .key_env = SLICE(ENV_KEY),
+                                      .token_ttl_s = 60,
+                                      .threads = 1 };
     assert_int_equal(people_open(&people, &options), FAULT_NONE);
     struct jwt_ring *ring;
     struct jwt_mac *mac;
@@ -415,19 +417,19 @@ static void an_admin_is_made_beside_a_running_server_and_without_one(void **stat
 {
     struct room *room = *state;
     enum people_result result;
-    assert_int_equal(people_admin_create(room->ledger, "root", "correct horse", &result), FAULT_NONE);
+    assert_int_equal(people_admin_create(LEDGER_FILE(room->ledger), "root", "correct horse", &result), FAULT_NONE);
     assert_int_equal(result, PEOPLE_OK);
-    assert_int_equal(people_admin_create(room->ledger, "root", "another one", &result), FAULT_NONE);
+    assert_int_equal(people_admin_create(LEDGER_FILE(room->ledger), "root", "another one", &result), FAULT_NONE);
     assert_int_equal(result, PEOPLE_TAKEN);
-    assert_int_equal(people_admin_create(room->ledger, "ro ot", "correct horse", &result), FAULT_CONFIG);
-    assert_int_equal(people_admin_create(room->ledger, "toor", "short", &result), FAULT_CONFIG);
+    assert_int_equal(people_admin_create(LEDGER_FILE(room->ledger), "ro ot", "correct horse", &result), FAULT_CONFIG);
+    assert_int_equal(people_admin_create(LEDGER_FILE(room->ledger), "toor", "short", &result), FAULT_CONFIG);
     struct people_request login;
     assert_int_equal(enter(room, "root", "correct horse", &login), PEOPLE_OK);
     assert_int_equal(login.role, ROLE_ADMIN);
 
     char path[160];
     snprintf(path, sizeof(path), "%s/fresh.db", room->folder);
-    assert_int_equal(people_admin_create(path, "root", "correct horse", &result), FAULT_NONE);
+    assert_int_equal(people_admin_create(LEDGER_FILE(path), "root", "correct horse", &result), FAULT_NONE);
     assert_int_equal(result, PEOPLE_OK);
     unlink(path);
 }

@@ -19,7 +19,7 @@ static int ledger_setup(void **state)
     struct ledger *ledger;
     if (folder_setup(state) != 0) return -1;
     snprintf(ledger_path, sizeof(ledger_path), "%s/ledger.db", folder);
-    if (ledger_open(&ledger, ledger_path, LEDGER_OWNER) != FAULT_NONE) return -1;
+    if (ledger_open(&ledger, LEDGER_FILE(ledger_path), LEDGER_OWNER) != FAULT_NONE) return -1;
     ledger_close(ledger);
     return 0;
 }
@@ -32,7 +32,7 @@ static int ledger_teardown(void **state)
 
 static enum fault accounts_open(struct resp_accounts **out, const char *file, const char *issuer)
 {
-    const struct resp_accounts_options options = { .path = file, .ledger_path = ledger_path, .issuer = issuer };
+    const struct resp_accounts_options options = { .path = file, .ledger = LEDGER_FILE(ledger_path), .issuer = issuer };
     return resp_accounts_open(out, &options);
 }
 
@@ -48,7 +48,7 @@ static bool name_is_free(const char *name)
     struct ledger_user user = { .role = ROLE_SELLER, .password_hash = "hash" };
     bool taken;
     snprintf(user.username, sizeof(user.username), "%s", name);
-    assert_int_equal(ledger_open(&ledger, ledger_path, LEDGER_WRITER), FAULT_NONE);
+    assert_int_equal(ledger_open(&ledger, LEDGER_FILE(ledger_path), LEDGER_WRITER), FAULT_NONE);
     assert_int_equal(ledger_user_add(ledger, &user, 1, &taken), FAULT_NONE);
     ledger_close(ledger);
     return !taken;

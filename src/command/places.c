@@ -1,0 +1,77 @@
+/* Where the options say that the ledger is. */
+#include "command/command.h"
+#include "people/secret_file.h"
+
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PASSWORD_VARIABLE "STAMPEDE_LEDGER_PASSWORD"
+
+static bool password_fits(struct command_places *out, struct slice password)
+{
+    while (password.len > 0 && (password.data[password.len - 1] == '\n' || password.data[password.len - 1] == '\r'))
+        password.len--;
+    if (password.len >= sizeof out->ledger.password || memchr(password.data, '\0', password.len) != NULL) return false;
+    memcpy(out->ledger.password, password.data, password.len);
+    out->ledger.password[password.len] = '\0';
+    return true;
+}
+
+/* Never among the flags: every user of the machine sees those. */
+static bool password_take(const struct config *config, struct command_places *out)
+{
+    const char *given = getenv(PASSWORD_VARIABLE);
+    if (config->ledger_password_file[0] == '\0') {
+        if (given == NULL || password_fits(out, slice_of(given))) return true;
+        fprintf(stderr, "stampede: the password in " PASSWORD_VARIABLE " is too long\n");
+        return false;
+    }
+    const struct secret_file file = { .path = config->ledger_password_file, .what = "password of the ledger" };
+    struct slice text;
+    if (secret_file_read(&file, &text) != FAULT_NONE) {
+        fprintf(stderr, "stampede: cannot read ledger_password_file %s\n", config->ledger_password_file);
+        return false;
+    }
+    bool fits = password_fits(out, text);
+    secret_file_release(text);
+    if (!fits)
+        fprintf(stderr, "stampede: ledger_password_file %s holds more than a password\n", config->ledger_password_file);
+    return fits;
+}
+
+static void tls_take(const struct config *config, struct ledger_place *out)
+{
+    bool verify = strcmp(config->ledger_tls, "verify") == 0;
+    out->tls = verify ? PLACE_TLS_VERIFY : strcmp(config->ledger_tls, "off") == 0 ? PLACE_TLS_OFF : PLACE_TLS_REQUIRED;
+    snprintf(out->tls_ca, sizeof out->tls_ca, "%s", config->ledger_tls_ca);
+}
+
+bool command_places(struct command_places *out, const struct config *config)
+{
+    char mistake[LEDGER_MISTAKE_BYTES];
+    memset(out, 0, sizeof *out);
+    snprintf(out->path, sizeof out->path, "%s/ledger.db", config->data);
+    out->ledger.path = out->path;
+    if (strcmp(config->ledger, "sqlite") == 0) {
+        if (config->ledger_read[0] == '\0') return true;
+        fprintf(stderr, "stampede: ledger_read is for a ledger in MySQL; with ledger = sqlite there is no replica\n");
+        return false;
+    }
+    bool reads = ledger_place_read(&out->ledger, slice_of(config->ledger), mistake);
+    if (reads && config->ledger_read[0] != '\0') {
+        reads = ledger_place_read(&out->read, slice_of(config->ledger_read), mistake);
+        out->replica = true;
+    }
+    if (!reads) {
+        fprintf(stderr, "stampede: ledger: %s\n", mistake);
+        return false;
+    }
+    tls_take(config, &out->ledger);
+    tls_take(config, &out->read);
+    out->ledger.unsafe = strcmp(config->ledger_unsafe, "on") == 0;
+    if (!password_take(config, out)) return false;
+    memcpy(out->read.password, out->ledger.password, sizeof out->read.password);
+    return true;
+}

@@ -1,0 +1,323 @@
+/* The connection to MySQL: its session, transactions, and what its errors mean. */
+#include "ledger/mysql.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <errmsg.h>
+#include <inttypes.h>
+#include <mysqld_error.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECT_S_MAX 5
+#define WRITE_S_MAX 10
+#define READ_S_MAX 30
+#define ASKED_MAX 8 /* columns of mysql_ask() */
+
+/* Reading what others have committed is what the rules of filing need: who changes a row holds its lock. The rest makes
+ * MySQL refuse what it would otherwise mend in silence. */
+static const char session[] =
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE,"
+    "NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT', autocommit = 1, lock_wait_timeout = 5, net_write_timeout = 600";
+
+bool mysql_lost(unsigned error)
+{
+    return error == CR_SERVER_GONE_ERROR || error == CR_SERVER_LOST || error == CR_SERVER_LOST_EXTENDED ||
+           error == ER_SERVER_SHUTDOWN || error == ER_CONNECTION_KILLED || error == CR_CONNECTION_ERROR ||
+           error == CR_CONN_HOST_ERROR || error == ER_NORMAL_SHUTDOWN || error == ER_UNKNOWN_STMT_HANDLER;
+}
+
+bool mysql_may_pass(unsigned error)
+{
+    return error == ER_LOCK_DEADLOCK || error == ER_LOCK_WAIT_TIMEOUT;
+}
+
+void mysql_note(struct ledger *ledger, unsigned error, const char *text)
+{
+    struct mysql_connection *connection = mysql_of(ledger);
+    connection->error = error;
+    snprintf(connection->error_text, sizeof(connection->error_text), "%s", text);
+    if (mysql_lost(error)) connection->connected = false;
+    if (mysql_lost(error) || error == ER_LOCK_DEADLOCK) connection->rolled_back = true;
+}
+
+static void handle_note(struct ledger *ledger)
+{
+    MYSQL *handle = &mysql_of(ledger)->handle;
+    mysql_note(ledger, mysql_errno(handle), mysql_error(handle));
+}
+
+enum fault mysql_fault_say(struct ledger *ledger, const char *doing)
+{
+    const struct mysql_connection *connection = mysql_of(ledger);
+    log_error("ledger", "%s: %s failed: %s (%u)", ledger->path, doing, connection->error_text, connection->error);
+    switch (connection->error) {
+    case ER_LOCK_DEADLOCK:
+    case ER_LOCK_WAIT_TIMEOUT:
+        return FAULT_TIMEOUT;
+    case ER_DISK_FULL:
+    case ER_RECORD_FILE_FULL:
+        return FAULT_SPACE;
+    case ER_NOT_KEYFILE:
+    case ER_CRASHED_ON_USAGE:
+    case ER_INDEX_CORRUPT:
+        return FAULT_DAMAGE;
+    default:
+        return FAULT_LEDGER;
+    }
+}
+
+enum fault mysql_run(struct ledger *ledger, const char *sql)
+{
+    if (mysql_real_query(&mysql_of(ledger)->handle, sql, (unsigned long)strlen(sql)) == 0) return FAULT_NONE;
+    handle_note(ledger);
+    return mysql_fault_say(ledger, sql);
+}
+
+enum fault mysql_ask(struct ledger *ledger, const char *sql, int64_t *numbers, unsigned count, bool *found)
+{
+    MYSQL *handle = &mysql_of(ledger)->handle;
+    assert(count <= ASKED_MAX);
+    *found = false;
+    MYSQL_RES *result = NULL;
+    if (mysql_real_query(handle, sql, (unsigned long)strlen(sql)) == 0) result = mysql_store_result(handle);
+    if (result == NULL) {
+        handle_note(ledger);
+        return mysql_fault_say(ledger, sql);
+    }
+    MYSQL_ROW row = mysql_fetch_row(result);
+    *found = row != NULL;
+    for (unsigned i = 0; row != NULL && i < count; i++) {
+        uint64_t number = 0;
+        bool good = row[i] != NULL && text_to_u64(slice_of(row[i]), &number);
+        numbers[i] = good ? (int64_t)number : -1;
+    }
+    mysql_free_result(result);
+    return FAULT_NONE;
+}
+
+/* TLS is as safe as what it is checked against: "required" hides what is said from those who only listen. */
+static void tls_choose(MYSQL *handle, const struct ledger_place *place)
+{
+    my_bool enforce = place->tls != PLACE_TLS_OFF, verify = place->tls == PLACE_TLS_VERIFY;
+    mysql_optionsv(handle, MYSQL_OPT_SSL_ENFORCE, &enforce);
+    mysql_optionsv(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    if (place->tls_ca[0] != '\0') mysql_optionsv(handle, MYSQL_OPT_SSL_CA, place->tls_ca);
+}
+
+static void options_choose(MYSQL *handle, const struct ledger_place *place)
+{
+    unsigned connect_s = CONNECT_S_MAX, write_s = WRITE_S_MAX, read_s = READ_S_MAX;
+    my_bool found = 1, no = 0;
+    mysql_optionsv(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
+    mysql_optionsv(handle, MYSQL_OPT_WRITE_TIMEOUT, &write_s);
+    if (!place->patient) mysql_optionsv(handle, MYSQL_OPT_READ_TIMEOUT, &read_s);
+    mysql_optionsv(handle, MYSQL_OPT_RECONNECT, &no); /* behind our back it would lose a transaction */
+    mysql_optionsv(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_optionsv(handle, MARIADB_OPT_FOUND_ROWS, &found);
+    mysql_optionsv(handle, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "stampede");
+    if (place->tls != PLACE_TLS_OFF) tls_choose(handle, place);
+}
+
+/* A wait for a lock ends after a second, and is begun again until patience does. */
+static enum fault session_begin(struct ledger *ledger)
+{
+    enum fault fault = mysql_run(ledger, session);
+    if (fault == FAULT_NONE) fault = mysql_run(ledger, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    if (fault == FAULT_NONE) fault = mysql_run(ledger, "SET SESSION innodb_lock_wait_timeout = 1");
+    if (fault == FAULT_NONE)
+        fault = mysql_run(ledger, mysql_of(ledger)->mariadb ? "SET SESSION max_recursive_iterations = 4294967295"
+                                                            : "SET SESSION cte_max_recursion_depth = 4294967295");
+    return fault;
+}
+
+enum fault mysql_connect_again(struct ledger *ledger)
+{
+    struct mysql_connection *connection = mysql_of(ledger);
+    const struct ledger_place *place = &ledger->place;
+    mysql_close(&connection->handle);
+    mysql_init(&connection->handle);
+    connection->connected = false;
+    connection->in_transaction = connection->rolled_back = false;
+    connection->generation++;
+    options_choose(&connection->handle, place);
+    const char *host = place->host[0] != '\0' ? place->host : NULL;
+    const char *socket = place->socket[0] != '\0' ? place->socket : NULL;
+    if (mysql_real_connect(&connection->handle, host, place->user, place->password, place->database, place->port, socket,
+                           CLIENT_FOUND_ROWS) == NULL) {
+        handle_note(ledger);
+        return mysql_fault_say(ledger, "connecting");
+    }
+    connection->connected = true;
+    connection->mariadb = mariadb_connection(&connection->handle) != 0;
+    return session_begin(ledger);
+}
+
+/* A server that went away has closed its end: then there is something to read where nobody has spoken. */
+static bool line_is_quiet(MYSQL *handle)
+{
+    struct pollfd line = { .fd = (int)mysql_get_socket(handle), .events = POLLIN };
+    return line.fd >= 0 && poll(&line, 1, 0) == 0;
+}
+
+/* What follows in a transaction that is not there any more would be done without one. */
+static enum fault transaction_check(struct ledger *ledger)
+{
+    if (!mysql_of(ledger)->rolled_back) return FAULT_NONE;
+    mysql_note(ledger, CR_SERVER_LOST, "the transaction was rolled back before");
+    return mysql_fault_say(ledger, "going on");
+}
+
+enum fault mysql_ready(struct ledger *ledger)
+{
+    struct mysql_connection *connection = mysql_of(ledger);
+    if (connection->in_transaction) return transaction_check(ledger);
+    if (connection->connected && line_is_quiet(&connection->handle)) return FAULT_NONE;
+    return mysql_connect_again(ledger);
+}
+
+/* A database that may forget what it said it had committed would make every order's confirmation a guess. */
+static enum fault safety_check(struct ledger *ledger)
+{
+    int64_t values[3];
+    bool found;
+    enum fault fault = mysql_ask(ledger, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog", values, 3,
+                                 &found);
+    if (fault != FAULT_NONE) return fault;
+    bool flushed = values[0] == 1, logged = values[1] == 0 || values[2] == 1;
+    if (flushed && logged) return FAULT_NONE;
+    const char *wrong = flushed ? "sync_binlog" : "innodb_flush_log_at_trx_commit";
+    if (ledger->place.unsafe) {
+        log_warn("ledger", "%s: %s is not 1: a crash of its machine may lose orders; ledger_unsafe allows it", ledger->path,
+                 wrong);
+        return FAULT_NONE;
+    }
+    log_error("ledger",
+              "%s may lose what it has committed: set %s = 1 on the server, or ledger_unsafe = on here to run all the same",
+              ledger->path, wrong);
+    return FAULT_CONFIG;
+}
+
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static void library_begin(void)
+{
+    int rc = mysql_library_init(0, NULL, NULL);
+    assert(rc == 0);
+}
+
+static enum fault mysql_open(struct ledger *ledger, enum ledger_mode mode)
+{
+    pthread_once(&library_once, library_begin);
+    struct mysql_connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL) return FAULT_MEMORY;
+    ledger->connection = connection;
+    mysql_init(&connection->handle);
+    connection->mode = mode;
+    enum fault fault = mysql_connect_again(ledger);
+    if (fault == FAULT_NONE && mode == LEDGER_OWNER) fault = safety_check(ledger);
+    if (fault == FAULT_NONE) fault = mode == LEDGER_OWNER ? mysql_schema_make(ledger) : mysql_schema_check(ledger);
+    return fault;
+}
+
+static void mysql_end(struct ledger *ledger)
+{
+    if (mysql_of(ledger) == NULL) return;
+    mysql_close(&mysql_of(ledger)->handle);
+    free(ledger->connection);
+}
+
+static const char *mysql_error_text(struct ledger *ledger)
+{
+    return mysql_of(ledger)->error_text;
+}
+
+/* The lock of those who write, see mysql.h. Whoever waited in vain has nothing to undo. */
+static enum fault writers_lock(struct ledger *ledger, enum transaction kind)
+{
+    const char *sql = kind == TRANSACTION_FILE ? "SELECT hooks_version FROM outbox_mark LOCK IN SHARE MODE"
+                                               : "SELECT hooks_version FROM outbox_mark FOR UPDATE";
+    uint64_t until_ms = mono_ms() + ledger->patience_ms;
+    MYSQL *handle = &mysql_of(ledger)->handle;
+    for (;;) {
+        MYSQL_RES *result = NULL;
+        if (mysql_real_query(handle, sql, (unsigned long)strlen(sql)) == 0) result = mysql_store_result(handle);
+        if (result != NULL) {
+            mysql_free_result(result);
+            return FAULT_NONE;
+        }
+        handle_note(ledger);
+        if (!mysql_may_pass(mysql_of(ledger)->error) || mono_ms() >= until_ms) return mysql_fault_say(ledger, sql);
+    }
+}
+
+static enum fault mysql_begin(struct ledger *ledger, enum transaction kind)
+{
+    enum fault fault = mysql_ready(ledger);
+    /* One who reads much sees what was there at the beginning, however long it takes. */
+    if (fault == FAULT_NONE && kind == TRANSACTION_READ)
+        fault = mysql_run(ledger, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    if (fault == FAULT_NONE)
+        fault = mysql_run(ledger,
+                          kind == TRANSACTION_READ ? "START TRANSACTION WITH CONSISTENT SNAPSHOT" : "START TRANSACTION");
+    if (fault != FAULT_NONE) return fault;
+    mysql_of(ledger)->in_transaction = true;
+    mysql_of(ledger)->rolled_back = false;
+    if (kind != TRANSACTION_READ) fault = writers_lock(ledger, kind);
+    if (fault != FAULT_NONE) ledger_undo(ledger);
+    return fault;
+}
+
+static enum fault mysql_commit_now(struct ledger *ledger)
+{
+    struct mysql_connection *connection = mysql_of(ledger);
+    enum fault fault = transaction_check(ledger);
+    if (fault == FAULT_NONE) fault = mysql_run(ledger, "COMMIT");
+    if (fault == FAULT_NONE) connection->in_transaction = false;
+    return fault;
+}
+
+static void mysql_undo(struct ledger *ledger)
+{
+    struct mysql_connection *connection = mysql_of(ledger);
+    if (!connection->in_transaction) return;
+    connection->in_transaction = connection->rolled_back = false;
+    if (connection->connected && mysql_run(ledger, "ROLLBACK") != FAULT_NONE)
+        connection->connected = false; /* the end of it rolls back, too */
+}
+
+static int64_t mysql_changes(struct ledger *ledger)
+{
+    return (int64_t)mysql_of(ledger)->changes;
+}
+
+static uint64_t mysql_last_id(struct ledger *ledger)
+{
+    return mysql_of(ledger)->last_id;
+}
+
+const struct driver driver_mysql = {
+    .open = mysql_open,
+    .close = mysql_end,
+    .error = mysql_error_text,
+    .fault = mysql_fault_say,
+    .begin = mysql_begin,
+    .commit = mysql_commit_now,
+    .undo = mysql_undo,
+    .prepare = mysql_prepare_statement,
+    .release = mysql_release,
+    .bind_number = mysql_bind_number,
+    .bind_text = mysql_bind_text,
+    .bind_blob = mysql_bind_blob,
+    .step = mysql_step,
+    .reset = mysql_reset,
+    .number = mysql_number,
+    .bytes = mysql_bytes,
+    .changes = mysql_changes,
+    .last_id = mysql_last_id,
+};

@@ -1,0 +1,73 @@
+/* mysql: the driver for MySQL 8 and MariaDB, by libmariadb. Inside this room only.
+ *
+ * Who writes takes the lock of one row first, in the order of asking, as SQLite's writers take the lock of its file: so that
+ * the rules of filing and of the outbox hold without a word about databases. Clerks share it, all others take it alone.
+ *
+ * A connection that was lost is made anew when the next statement outside a transaction begins, and a question that met the
+ * loss is asked once more. What was to be written is not: nobody knows whether it was. */
+#ifndef STAMPEDE_LEDGER_MYSQL_H
+#define STAMPEDE_LEDGER_MYSQL_H
+
+#include "ledger/database.h"
+
+#include <mysql.h>
+
+#define MYSQL_PARAMETERS_MAX 32
+#define MYSQL_POSITIONS_MAX 64
+
+struct mysql_connection {
+    MYSQL handle;
+    bool connected;
+    bool mariadb;
+    bool in_transaction;
+    bool rolled_back; /* by a deadlock or the end of the connection, before its end was asked for */
+    enum ledger_mode mode;
+    uint32_t generation; /* of the connection: statements of one before are prepared anew */
+    uint64_t changes, last_id;
+    unsigned error; /* of the last failure, with its text: the handle forgets it */
+    char error_text[MYSQL_ERRMSG_SIZE];
+};
+
+static inline struct mysql_connection *mysql_of(const struct ledger *ledger)
+{
+    return ledger->connection;
+}
+
+extern const char *const statement_mysql[STATEMENT_COUNT]; /* where it is not as SQLite reads it */
+
+/* mysql_text.c: SQLite's words as MySQL's: numbered parameters become positions, and hints what MySQL calls them. False if
+ * it does not fit. numbers[i]: which parameter position i is. */
+struct mysql_text {
+    char sql[8192];
+    uint8_t numbers[MYSQL_POSITIONS_MAX];
+    unsigned positions;
+};
+bool mysql_translate(struct mysql_text *out, const char *sql);
+
+/* mysql.c */
+enum fault mysql_ready(struct ledger *ledger) MUST_USE; /* connected, and not lost as far as can be seen */
+enum fault mysql_connect_again(struct ledger *ledger) MUST_USE;
+bool mysql_lost(unsigned error);     /* the connection is gone */
+bool mysql_may_pass(unsigned error); /* a deadlock or a wait for a lock: the same once more may succeed */
+void mysql_note(struct ledger *ledger, unsigned error, const char *text);
+enum fault mysql_fault_say(struct ledger *ledger, const char *doing) MUST_USE;
+enum fault mysql_run(struct ledger *ledger, const char *sql) MUST_USE; /* without parameters and rows */
+/* The first row's first columns as numbers; *found is false where there is none. */
+enum fault mysql_ask(struct ledger *ledger, const char *sql, int64_t *numbers, unsigned count, bool *found) MUST_USE;
+
+/* mysql_cursor.c */
+enum fault mysql_prepare_statement(struct ledger *ledger, enum statement id, struct cursor **out) MUST_USE;
+void mysql_release(struct cursor *cursor);
+void mysql_bind_number(struct cursor *cursor, int at, int64_t value);
+void mysql_bind_text(struct cursor *cursor, int at, struct slice text);
+void mysql_bind_blob(struct cursor *cursor, int at, struct slice bytes);
+enum step mysql_step(struct cursor *cursor);
+void mysql_reset(struct cursor *cursor);
+int64_t mysql_number(struct cursor *cursor, int column);
+struct slice mysql_bytes(struct cursor *cursor, int column);
+
+/* mysql_schema.c: as schema.h says for SQLite. */
+enum fault mysql_schema_make(struct ledger *ledger) MUST_USE;
+enum fault mysql_schema_check(struct ledger *ledger) MUST_USE;
+
+#endif

@@ -1,0 +1,156 @@
+/* The statements that MySQL has to be told in its own way, with the parameters of those in statements.c. MySQL changes no
+ * table that the same statement asks in a question within, and knows neither lists cut off within one: those are joined. */
+#include "ledger/mysql.h"
+
+/* As NOT_OVER_IDS of statements.c. */
+#define LIVE                                                                                                                \
+    "(SELECT id FROM sales FORCE INDEX (sales_by_end) WHERE over_ms > ?1"                                                   \
+    " UNION SELECT id FROM sales FORCE INDEX (sales_holding) WHERE held > 0) AS live"
+
+#define OUTBOX_PARKED "9223372036854775807"
+#define OUTBOX_FIELDS                                                                                                       \
+    "(seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error)"
+#define PARTS "(subscribers + 499) DIV 500"
+
+/* As in statements.c, but for what SQLite calls max and a division of whole numbers. */
+#define NOTICE_HAPPENED                                                                                                     \
+    "CASE n.kind WHEN 1 THEN n.at_ms = o.won_ms"                                                                            \
+    " WHEN 2 THEN o.state = 1 AND o.pay_by_ms > 0 AND n.at_ms = o.ended_ms"                                                 \
+    " WHEN 3 THEN o.state = 1 AND o.pay_by_ms > 0 AND n.at_ms = o.ended_ms AND n.at_ms >= o.pay_by_ms"                      \
+    " WHEN 4 THEN o.canceller > 0 AND n.at_ms <= o.ended_ms AND (o.state = 4 OR n.at_ms = o.ended_ms)"                      \
+    " WHEN 5 THEN o.canceller = 0 AND o.pay_by_ms > 0 AND o.state IN (1, 3, 4) AND n.at_ms <= o.ended_ms"                   \
+    " AND n.at_ms >= o.pay_by_ms"                                                                                           \
+    " AND (o.state <> 3 OR n.at_ms = o.ended_ms)"                                                                           \
+    " WHEN 6 THEN o.state = 4 AND n.at_ms >= o.ended_ms"                                                                    \
+    " WHEN 7 THEN n.order_no = 0 AND n.at_ms <= (SELECT at_ms FROM point)"                                                  \
+    " WHEN 8 THEN n.order_no = 0 AND s.closed"                                                                              \
+    " WHEN 9 THEN n.order_no = 0 AND s.closes_ms > 0 AND n.at_ms = s.closes_ms"                                             \
+    " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < greatest((e.subscribers + 499) DIV 500, 1)"                 \
+    " ELSE n.kind = 11 END"
+
+/* A buyer's key of a sale as the generated column keyed has it. */
+#define KEYED "concat(?1, ' ', length(?3), ' ', ?3, ?2)"
+
+/* clang-format off */
+const char *const statement_mysql[STATEMENT_COUNT] = {
+    /* Who is about to change a sale's sums holds its row. */
+    [STATEMENT_SALE_LEFT] = "SELECT available, sold_out_ms FROM sales WHERE id = ?1 FOR UPDATE",
+    [STATEMENT_ORDER_BY_KEY] =
+        "SELECT " ORDER_COLUMNS " FROM orders FORCE INDEX (orders_by_key) WHERE keyed = " KEYED " AND sale = ?1"
+        " AND buyer = ?2 AND key = ?3 AND key <> ''",
+
+    [STATEMENT_SALES_NOT_OVER] = "SELECT " SALE_COLUMNS " FROM sales JOIN " LIVE " USING (id) ORDER BY id",
+    [STATEMENT_OUTBOX_WRONG] =
+        "SELECT wrong FROM (SELECT n.id, 'notice ' || n.id || ': ' || CASE"
+        " WHEN n.kind NOT BETWEEN 1 AND 11 THEN 'there is no kind ' || n.kind"
+        " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
+        " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
+        " WHEN n.kind <= 9 AND s.id IS NULL THEN 'sale ' || n.sale || ' is not in the ledger'"
+        " WHEN n.kind <= 9 AND s.seller <> n.seller THEN 'sale ' || n.sale || ' is another seller''s'"
+        " WHEN n.kind = 10 AND e.id IS NULL THEN 'event ' || n.event || ' is not in the ledger'"
+        " WHEN n.kind = 10 AND e.seller <> n.seller THEN 'event ' || n.event || ' is another seller''s'"
+        " WHEN n.kind <> 11 AND h.seller IS NULL THEN 'its seller has no webhook'"
+        " WHEN n.kind <> 11 AND n.at_ms < h.since_ms THEN 'it is older than the webhook'"
+        " WHEN NOT coalesce(" NOTICE_HAPPENED ", 0) THEN 'what it tells did not happen'"
+        " WHEN n.stream <> CASE WHEN n.kind <= 6 THEN n.order_no * 4 WHEN n.kind <= 9 THEN n.sale * 4 + 1"
+        " WHEN n.kind = 10 THEN n.event * 4 + 2 ELSE n.stream END THEN 'it is in the stream of something else' END AS wrong"
+        " FROM outbox AS n LEFT JOIN hooks AS h ON h.seller = n.seller LEFT JOIN orders AS o ON o.no = n.order_no"
+        " LEFT JOIN sales AS s ON s.id = n.sale LEFT JOIN events AS e ON e.id = n.event) AS judged"
+        " WHERE wrong IS NOT NULL ORDER BY id",
+    [STATEMENT_EVENTS_WRONG] =
+        "SELECT wrong FROM (SELECT id, 'event ' || id || ': ' || CASE WHEN subscribers <> found THEN 'it has ' || found ||"
+        " ' subscribers and counts ' || subscribers WHEN found <> place_next"
+        " THEN 'the places of its subscribers have a gap' END AS wrong FROM"
+        " (SELECT id, subscribers, (SELECT count(*) FROM subscriptions WHERE event = events.id) AS found,"
+        " (SELECT coalesce(max(place) + 1, 0) FROM subscriptions WHERE event = events.id) AS place_next FROM events)"
+        " AS counted) AS judged WHERE wrong IS NOT NULL ORDER BY id",
+    [STATEMENT_ORDERS_SPAN] =
+        "SELECT coalesce(sum(orders_made), 0),"
+        " coalesce(min((SELECT min(no) FROM orders WHERE sale = sales.id)), 0),"
+        " coalesce((SELECT max(no) FROM orders), 0) FROM sales JOIN " LIVE " USING (id)",
+    [STATEMENT_ORDERS_NOT_OVER] =
+        "SELECT " ORDER_COLUMNS " FROM orders FORCE INDEX (PRIMARY) STRAIGHT_JOIN " LIVE " ON live.id = sale"
+        " WHERE no >= ?2 ORDER BY no",
+    [STATEMENT_ORDERS_NOT_OVER_FEW] =
+        "SELECT " ORDER_COLUMNS " FROM " LIVE " STRAIGHT_JOIN orders FORCE INDEX (orders_by_sale) ON sale = live.id"
+        " ORDER BY no",
+    [STATEMENT_TOKENS_NOT_OVER] =
+        "SELECT " TOKEN_COLUMNS " FROM " LIVE " STRAIGHT_JOIN tokens FORCE INDEX (tokens_not_spent)"
+        " ON sale_not_spent = live.id",
+
+    [STATEMENT_SALES_WON] =
+        "SELECT " SALE_COLUMNS " FROM orders INDEXED BY orders_by_buyer CROSS JOIN sales ON id = sale"
+        " WHERE buyer = ?1 AND state <= 1 ORDER BY no",
+    [STATEMENT_ORDERS_LIST_BUYER] =
+        "SELECT " ORDER_COLUMNS " FROM orders INDEXED BY orders_by_buyer"
+        " WHERE buyer = ?5 AND no < ?2 AND no >= ?8 AND (?3 < 0 OR state = ?3) AND (?6 = 0 OR sale = ?6)"
+        " AND (?1 = '' OR (SELECT seller FROM sales WHERE id = sale) = ?1) ORDER BY no DESC LIMIT ?4",
+    [STATEMENT_ORDERS_LIST_SELLER] =
+        "SELECT " ORDER_COLUMNS " FROM sales CROSS JOIN orders INDEXED BY orders_by_sale ON sale = id"
+        " WHERE seller = ?1 AND no < ?2 AND no >= ?8 AND (?3 < 0 OR state = ?3) ORDER BY no DESC LIMIT ?4",
+    [STATEMENT_ORDERS_LIST_ENDED] =
+        "SELECT " ORDER_COLUMNS " FROM orders INDEXED BY orders_ended"
+        " WHERE ended = ?3 AND no < ?2 AND no >= ?8 ORDER BY no DESC LIMIT ?4",
+    [STATEMENT_ORDERS_LIST_SALE_ENDED] =
+        "SELECT " ORDER_COLUMNS " FROM orders INDEXED BY orders_ended"
+        " WHERE ended = ?3 AND sale = ?6 AND no < ?2 AND no >= ?8"
+        " AND (?1 = '' OR EXISTS (SELECT 1 FROM sales WHERE id = ?6 AND seller = ?1)) ORDER BY no DESC LIMIT ?4",
+    [STATEMENT_ORDERS_LIST_SELLER_ENDED] =
+        "SELECT " ORDER_COLUMNS " FROM sales CROSS JOIN orders INDEXED BY orders_ended ON ended = ?3 AND sale = id"
+        " WHERE seller = ?1 AND no < ?2 AND no >= ?8 ORDER BY no DESC LIMIT ?4",
+
+    [STATEMENT_USER_INSERT] =
+        "INSERT INTO users (username, role, password_hash, created_ms) SELECT ?1, ?2, ?3, ?4 FROM DUAL"
+        " WHERE NOT EXISTS (SELECT 1 FROM sales WHERE seller = ?1)",
+    [STATEMENT_REVOKED_INSERT] =
+        "INSERT INTO revoked (token_id, expires_ms) VALUES (?1, ?2) ON DUPLICATE KEY UPDATE token_id = ?1",
+    [STATEMENT_HOOK_PUT] =
+        "INSERT INTO hooks (" HOOK_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, '') ON DUPLICATE KEY UPDATE"
+        " url = ?2, secret = ?3, secret_before = ?4, before_until_ms = ?5",
+
+    [STATEMENT_OUTBOX_INSERT] =
+        "INSERT INTO outbox " OUTBOX_FIELDS " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?7,"
+        " CASE WHEN count(o.id) > 0 THEN " OUTBOX_PARKED " ELSE ?7 END, 0, 0, ''"
+        " FROM outbox AS o FORCE INDEX (outbox_by_stream) WHERE o.stream = ?3 AND o.state = 0",
+    [STATEMENT_OUTBOX_FILE_CLOSINGS] =
+        "INSERT INTO outbox " OUTBOX_FIELDS " SELECT sales.seller, ?3, sales.id * 4 + 1, sales.id, 0, 0, over_ms, 0,"
+        " over_ms, CASE WHEN count(o.id) > 0 THEN " OUTBOX_PARKED " ELSE over_ms END, 0, 0, ''"
+        " FROM sales FORCE INDEX (sales_by_end) JOIN hooks ON hooks.seller = sales.seller"
+        " LEFT JOIN outbox AS o FORCE INDEX (outbox_by_stream) ON o.stream = sales.id * 4 + 1 AND o.state = 0"
+        " WHERE over_ms > ?1 AND over_ms <= ?2 AND over_ms > hooks.since_ms"
+        " GROUP BY sales.id, sales.seller, over_ms ORDER BY over_ms, sales.id",
+    [STATEMENT_OUTBOX_FILE_OPENINGS] =
+        "INSERT INTO outbox (seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status,"
+        " error, part) WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 <"
+        " (SELECT max(" PARTS ") FROM events FORCE INDEX (events_not_told) WHERE told = 0 AND opens_ms <= ?1))"
+        " SELECT events.seller, ?2, id * 4 + 2, 0, 0, id, opens_ms, 0, opens_ms,"
+        " CASE WHEN n = 0 THEN opens_ms ELSE " OUTBOX_PARKED " END, 0, 0, '', n FROM events FORCE INDEX (events_not_told)"
+        " JOIN hooks ON hooks.seller = events.seller AND hooks.since_ms <= opens_ms"
+        " JOIN numbers ON n < greatest(" PARTS ", 1) WHERE told = 0 AND opens_ms <= ?1 ORDER BY opens_ms, id, n",
+    [STATEMENT_OUTBOX_NEXT] =
+        "UPDATE outbox AS b JOIN (SELECT min(o.id) AS id FROM outbox AS o FORCE INDEX (outbox_by_stream)"
+        " WHERE o.stream = ?1 AND o.state = 0) AS first ON first.id = b.id SET b.next_ms = ?2"
+        " WHERE b.next_ms = " OUTBOX_PARKED,
+    [STATEMENT_OUTBOX_STALE_SPAN] =
+        "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM (SELECT id FROM outbox INDEXED BY outbox_by_seller"
+        " WHERE seller = ?1 AND state = 0 AND since_ms <= ?2 ORDER BY id LIMIT ?3) AS some",
+    [STATEMENT_OUTBOX_FAILED_SPAN] =
+        "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM (SELECT id FROM outbox INDEXED BY outbox_by_seller"
+        " WHERE seller = ?1 AND state = 1 AND since_ms <= ?2 ORDER BY id LIMIT ?3) AS some",
+    [STATEMENT_OUTBOX_UNPARK] =
+        "UPDATE outbox AS p JOIN (SELECT min(o.id) AS id FROM outbox AS b FORCE INDEX (outbox_by_seller)"
+        " STRAIGHT_JOIN outbox AS o FORCE INDEX (outbox_by_stream) ON o.stream = b.stream AND o.state = 0"
+        " WHERE b.seller = ?1 AND b.state = ?5 AND b.id >= ?3 AND b.id <= ?4 GROUP BY b.stream) AS first ON first.id = p.id"
+        " SET p.next_ms = ?2 WHERE p.next_ms = " OUTBOX_PARKED,
+    [STATEMENT_OUTBOX_RETRY] =
+        "UPDATE outbox AS b JOIN (SELECT min(o.id) AS id FROM outbox AS me JOIN outbox AS o FORCE INDEX (outbox_by_stream)"
+        " ON o.stream = me.stream AND o.state = 0 AND o.id < me.id WHERE me.id = ?2) AS before_it"
+        " SET b.state = 0, b.attempts = 0, b.since_ms = ?3,"
+        " b.next_ms = CASE WHEN before_it.id IS NULL THEN ?3 ELSE " OUTBOX_PARKED " END"
+        " WHERE b.seller = ?1 AND b.id = ?2 AND b.state = 1",
+    [STATEMENT_OUTBOX_PURGE] = "DELETE FROM outbox WHERE seller = ?1 LIMIT ?2",
+    [STATEMENT_OUTBOX_DROP_ALL] = "DELETE FROM outbox WHERE seller = ?1 AND state = 1 ORDER BY id LIMIT ?2",
+    [STATEMENT_OUTBOX_TESTS_DROP] = "DELETE FROM outbox WHERE tested = ?1 AND state = 1",
+    [STATEMENT_OUTBOX_TESTS] = "SELECT count(*) FROM outbox INDEXED BY outbox_tests WHERE tested = ?1 AND state = 0",
+};
+/* clang-format on */
