@@ -154,6 +154,11 @@ enum fault mysql_connect_again(struct ledger *ledger)
         handle_note(ledger);
         return mysql_fault_say(ledger, "connecting");
     }
+    /* The library asks for TLS, and goes on without where the server has none. */
+    if (place->tls != PLACE_TLS_OFF && mysql_get_ssl_cipher(&connection->handle) == NULL) {
+        log_error("ledger", "%s does not offer TLS, which ledger_tls asks for", ledger->path);
+        return FAULT_CONFIG;
+    }
     connection->connected = true;
     connection->mariadb = mariadb_connection(&connection->handle) != 0;
     return session_begin(ledger);

@@ -9,6 +9,19 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from fixtures import own_server  # noqa: E402,F401
 from harness import Server, Shop  # noqa: E402
+from ledgers import ON_MYSQL  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "sqlite: about SQLite's file itself, and left out where the ledger is in MySQL")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not ON_MYSQL:
+        return
+    left_out = [item for item in items if item.get_closest_marker("sqlite")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 import time
 
-from ledgers import ledger_arguments, ledger_environment, ledger_flags, ledger_of  # noqa: F401
+from ledgers import data_copy, ledger_arguments, ledger_environment, ledger_flags, ledger_of  # noqa: F401
 
 # Tests take everything from here, so that they need not know where it stands.
 from wire import Answer, Client, Closed, answer_take, answers_in, crowd, problem, read_to_end, request_bytes  # noqa: F401

@@ -1,9 +1,14 @@
 """Where the ledgers of the tests are, and a look into them from outside."""
 
 import contextlib
+import fcntl
+import hashlib
 import os
 import pathlib
+import shutil
 import sqlite3
+import subprocess
+import time
 
 import mariadb
 
@@ -25,6 +30,18 @@ def ledger_flags(data):
 def ledger_of(data):
     """A look into the ledger of a data folder."""
     return MysqlLedger(ledger_flags(data)[1]) if ON_MYSQL else Ledger(pathlib.Path(data) / "ledger.db")
+
+
+def data_copy(source, to):
+    """A data folder once more, with its ledger."""
+    shutil.copytree(source, to)
+    if ON_MYSQL:
+        old = ledger_of(source)
+        DATABASES.setdefault(str(pathlib.Path(to).resolve()), mariadb.make_database(old.port))
+        new = ledger_of(to)
+        way = ["--no-defaults", "--protocol=tcp", "-h127.0.0.1", f"-P{old.port}", "-ushop", f"-p{mariadb.PASSWORD}"]
+        dump = subprocess.run([mariadb.program("mariadb-dump", "mysqldump"), *way, old.database], check=True, capture_output=True, timeout=60).stdout
+        subprocess.run([mariadb.program("mariadb", "mysql"), *way, new.database], input=dump, check=True, capture_output=True, timeout=60)
 
 
 def ledger_environment():
@@ -50,19 +67,47 @@ class Ledger:
             db.row_factory = sqlite3.Row
             return [dict(row) for row in db.execute(sql, values)]
 
-    def change(self, *statements):
-        """What nobody should do. Statements go to both databases as they are."""
-        with contextlib.closing(sqlite3.connect(self.path, timeout=20, isolation_level=None)) as db:
-            for sql in statements:
-                db.execute(sql)
+    def change(self, sql, *rows):
+        """What nobody should do, for each row of parameters or once without; how many rows it changed. Constraints do not count."""
+        with contextlib.closing(sqlite3.connect(self.path, timeout=20)) as db:
+            db.execute("PRAGMA ignore_check_constraints = ON")
+            changed = (db.executemany(sql, rows) if rows else db.execute(sql)).rowcount
+            db.commit()
+            return changed
 
     @contextlib.contextmanager
     def locked(self):
         """While this lasts, nobody else can write."""
         with contextlib.closing(sqlite3.connect(self.path, timeout=20, isolation_level=None)) as db:
             db.execute("BEGIN IMMEDIATE")
-            yield
-            db.execute("ROLLBACK")
+            try:
+                yield
+            finally:
+                db.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def unreadable(self):
+        """While this lasts, nobody can read either: all its locks are taken, those of the readers of the write-ahead log, too."""
+        with open(f"{self.path}-shm", "r+b") as shared:
+            end = time.monotonic() + 20
+            while True:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.lockf(shared, fcntl.LOCK_EX | fcntl.LOCK_NB, 8, 120)
+                    break
+                assert time.monotonic() < end, "the locks of the ledger are never free"
+                time.sleep(0.001)
+            try:
+                yield
+            finally:
+                fcntl.lockf(shared, fcntl.LOCK_UN, 8, 120)
+
+    def digest(self):
+        return hashlib.sha256(pathlib.Path(self.path).read_bytes()).hexdigest()
+
+    def drop(self):
+        """It is lost."""
+        for path in pathlib.Path(self.path).parent.glob("ledger.db*"):
+            path.unlink()
 
     def orders(self, sale=None):
         """By number, each with no, sale, buyer, units and key."""
@@ -86,15 +131,36 @@ class MysqlLedger(Ledger):
             cursor.execute(sql.replace("%", "%%").replace("?", "%s"), values)
             return [dict(row) for row in cursor.fetchall()]
 
-    def change(self, *statements):
+    def change(self, sql, *rows):
         with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
-            for sql in statements:
-                cursor.execute(sql)
+            cursor.execute("SET SESSION check_constraint_checks = OFF")
+            sql = sql.replace("%", "%%").replace("?", "%s")
+            return cursor.executemany(sql, rows) if rows else cursor.execute(sql, ())
 
     @contextlib.contextmanager
     def locked(self):
         with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
             db.begin()
             cursor.execute("SELECT * FROM outbox_mark FOR UPDATE")
+            cursor.execute("SELECT * FROM users FOR UPDATE")
+            try:
+                yield
+            finally:
+                db.rollback()
+
+    @contextlib.contextmanager
+    def unreadable(self):
+        with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
+            cursor.execute("LOCK TABLES " + ", ".join(f"{name} WRITE" for name in self.tables()))
             yield
-            db.rollback()
+
+    def tables(self):
+        return [row["name"] for row in self.rows("SELECT table_name AS name FROM information_schema.tables WHERE table_schema = database() ORDER BY table_name")]
+
+    def digest(self):
+        return [self.rows(f"CHECKSUM TABLE {name}") for name in self.tables()]
+
+    def drop(self):
+        with contextlib.closing(mariadb.connect(self.port)) as db, db.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {self.database}")
+            cursor.execute(f"CREATE DATABASE {self.database}")

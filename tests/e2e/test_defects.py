@@ -3,12 +3,10 @@ test_defects_queue.py, those of the Redis protocol with its own tests."""
 
 import base64
 import contextlib
-import fcntl
 import hashlib
 import hmac
 import json
 import re
-import sqlite3
 
 import pytest
 from coupon import PASSWORD, Coupons, coupons_path, grab_bytes, nothing, says
@@ -43,34 +41,6 @@ class Stand:
 
     def sale(self):
         return self.door.client.get(f"/v1/sales?seller={self.seller}").json()["items"][0]["id"]
-
-
-@contextlib.contextmanager
-def ledger_locked(server):
-    """Nobody else can write to the database, as when a backup holds it."""
-    with contextlib.closing(sqlite3.connect(server.data / "ledger.db", timeout=20, isolation_level=None)) as db:
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            db.execute("ROLLBACK")
-
-
-@contextlib.contextmanager
-def ledger_unreadable(server):
-    """Nobody can read the database either: all its locks are taken, those of the readers of the write-ahead log, too."""
-    with open(server.data / "ledger.db-shm", "r+b") as shared:
-        def take():
-            with contextlib.suppress(BlockingIOError):
-                fcntl.lockf(shared, fcntl.LOCK_EX | fcntl.LOCK_NB, 8, 120)
-                return True
-            return False
-
-        eventually(take, 20, 0.001)
-        try:
-            yield
-        finally:
-            fcntl.lockf(shared, fcntl.LOCK_UN, 8, 120)
 
 
 def test_a_script_sold_twice_to_the_same_user(door, server):
@@ -109,7 +79,7 @@ def test_won_was_sent_before_anything_was_durable(own_server):
     door = Coupons(server)
     stand = Stand(door, 500)
     tokens = {f"buyer-{n}": server.token(f"buyer-{n}") for n in range(300)}
-    with ledger_locked(server):
+    with server.ledger().locked():
         answers = crowd(server, [grab_bytes(token, stand.seller, stand.coupon) for token in tokens.values()], 50)
         server.kill()
     assert {answer.status for answer in answers} == {201}
@@ -130,7 +100,7 @@ def test_the_consumer_logged_a_failed_insert_and_went_on(own_server):
     door = Coupons(server)
     stand = Stand(door, 100)
     sale = stand.sale()
-    with ledger_locked(server):
+    with server.ledger().locked():
         tokens = [server.token(f"buyer-{n}") for n in range(50)]
         answers = crowd(server, [grab_bytes(token, stand.seller, stand.coupon) for token in tokens], 10)
         assert {answer.status for answer in answers} == {201}
@@ -216,7 +186,7 @@ def test_the_request_path_asked_the_database_for_the_user_on_every_query(own_ser
     stand = Stand(door, 50)
     tokens = [server.token(f"buyer-{n}") for n in range(60)]
     assert stand.left() == 50
-    with ledger_unreadable(server):
+    with server.ledger().unreadable():
         answers = crowd(server, [grab_bytes(token, stand.seller, stand.coupon) for token in tokens], 20)
         says(door.grab(stand.seller_token, stand.seller, stand.coupon), 401, "Sellers aren't allowed to get coupons.")
         listed = door.list(stand.token, stand.seller)

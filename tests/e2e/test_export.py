@@ -1,6 +1,5 @@
 """stampede export: everything filed, as CSV or JSON Lines, the same as what the API lists, also while selling."""
 
-import contextlib
 import csv
 import io
 import json
@@ -8,12 +7,11 @@ import os
 import pty
 import re
 import select
-import sqlite3
 import subprocess
 import time
 
 import pytest
-from harness import BINARY, Shop, environment, eventually, mint_name, run
+from harness import BINARY, Shop, environment, eventually, ledger_arguments, ledger_flags, mint_name, run
 from provider import Provider
 
 ORDER_COLUMNS = ["no", "sale", "buyer", "units", "amount", "state", "won_at", "pay_by", "ended_at", "payment_ref", "cancelled_by", "reason", "key"]
@@ -176,9 +174,13 @@ def test_wrong_usage_is_told(arguments, tmp_path):
     assert done.code == 2 and done.err.strip() and not done.out, done
 
 
-def test_a_sale_or_folder_that_is_not_there_is_told(server, tmp_path):
+def test_a_sale_that_is_not_there_is_told(server):
     done = run("export", "orders", "--format", "csv", "--data", server.data, "--sale", "999999")
     assert done.code == 1 and "no sale 999999" in done.err and not done.out, done
+
+
+@pytest.mark.sqlite
+def test_a_folder_that_is_not_there_is_told(tmp_path):
     done = run("export", "orders", "--format", "csv", "--data", tmp_path / "nowhere")
     assert done.code == 1 and "nowhere" in done.err and not done.out, done
     assert not (tmp_path / "nowhere").exists()
@@ -215,7 +217,7 @@ def test_a_pipe_that_closes_is_an_error(shop, server):
     assert sale
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([BINARY, "export", "sales", "--format", "jsonl", "--data", str(server.data)], stdout=writer, stderr=subprocess.PIPE,
+    done = subprocess.run([BINARY, "export", "sales", "--format", "jsonl", "--data", str(server.data), *ledger_flags(server.data)], stdout=writer, stderr=subprocess.PIPE,
                           timeout=60, env=environment())
     os.close(writer)
     assert done.returncode == 1 and b"standard output" in done.stderr and b"Broken pipe" in done.stderr, done
@@ -224,7 +226,7 @@ def test_a_pipe_that_closes_is_an_error(shop, server):
 def on_a_terminal(arguments, stdout):
     """What the command writes to a terminal that is its standard error, and its exit status."""
     master, slave = pty.openpty()
-    process = subprocess.Popen([BINARY, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=slave if stdout is None else stdout, stderr=slave,
+    process = subprocess.Popen([BINARY, *map(str, arguments), *ledger_arguments(arguments)], stdin=subprocess.DEVNULL, stdout=slave if stdout is None else stdout, stderr=slave,
                                env=environment())
     os.close(slave)
     text, end = b"", time.monotonic() + 60
@@ -265,10 +267,8 @@ def test_an_export_of_a_stopped_server(own_server):
     server.stop()
     assert [row["no"] for row in export_jsonl(server, "orders")] == won
     assert server.audit().code == 0
-    with contextlib.closing(sqlite3.connect(server.data / "ledger.db")) as db:
-        for no, text in zip(won, CONTROLS, strict=True):
-            db.execute("UPDATE orders SET buyer = ?1, reason = ?1, payment_ref = ?1 WHERE no = ?2", (text, no))
-        db.commit()
+    server.ledger().change("UPDATE orders SET buyer = ?, reason = ?, payment_ref = ? WHERE no = ?",
+                           *((text, text, text, no) for no, text in zip(won, CONTROLS, strict=True)))
     rows = export_jsonl(server, "orders")
     assert [row["buyer"] for row in rows] == CONTROLS
     assert export_csv(server, "orders") == [as_cells(row) for row in rows]
@@ -282,9 +282,7 @@ def test_a_row_that_cannot_be_is_an_error(own_server):
     won = [shop.win(sale, f"last-{i}")["no"] for i in range(5)]
     shop.close()
     server.stop()
-    with contextlib.closing(sqlite3.connect(server.data / "ledger.db")) as db:
-        db.execute("UPDATE orders SET state = 99 WHERE no = ?", (won[3],))
-        db.commit()
+    server.ledger().change("UPDATE orders SET state = 99 WHERE no = ?", (won[3],))
     done = run("export", "orders", "--format", "csv", "--data", server.data, "--output", server.folder / "out.csv")
     assert done.code == 1 and won[3] in done.err and "not complete" in done.err, done
     assert not list(server.folder.glob("out.csv*"))

@@ -31,6 +31,7 @@ def replies_of(peer):
         return got
 
 
+@pytest.mark.sqlite
 def test_a_disk_that_fails_leaves_one_reply_for_each_command_and_no_win(tmp_path):
     """A look-up that the ledger still works on when the disk fails gave its WON to another command."""
     with Server(segment_mb=4) as server:

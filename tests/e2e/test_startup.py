@@ -97,6 +97,7 @@ def test_bad_signing_keys_are_an_error_and_never_said_aloud(own_server, content,
     assert "ab" * 32 not in text
 
 
+@pytest.mark.sqlite
 def test_a_database_of_something_else_is_left_alone(own_server):
     server = own_server()
     server.stop()
@@ -118,8 +119,7 @@ def test_a_lost_ledger_is_not_hidden(own_server):
     order = shop.win(sale, "ann")
     shop.close()
     server.stop()
-    for path in server.data.glob("ledger.db*"):
-        path.unlink()
+    server.ledger().drop()
     try:
         server.start(ready_s=30)
     except ServerDied as died:
@@ -206,7 +206,7 @@ def test_flags_win_over_environment_and_environment_over_the_file(own_server, tm
     assert started({}) == one
     assert started({"STAMPEDE_HTTP": f"127.0.0.1:{two}"}) == two
     assert started({"STAMPEDE_HTTP": f"127.0.0.1:{two}"}, "--http", f"127.0.0.1:{three}") == three
-    assert (tmp_path / "from-file" / "ledger.db").exists()
+    assert (tmp_path / "from-file" / "journal").exists()
 
 
 def free_port():

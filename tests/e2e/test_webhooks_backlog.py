@@ -1,6 +1,5 @@
 """Webhooks that could not be delivered for long: what waits keeps its order and costs the sales nothing, and what failed can be dropped."""
 
-import sqlite3
 import threading
 import time
 
@@ -73,11 +72,9 @@ def test_a_receiver_that_is_dead_for_long_hears_everything_in_order_afterwards(o
 def backlog_make(server, seller, sale, state=0, count=PENDING):
     """Messages about the sale, each one by itself, written while the server is down."""
     now = int(time.time() * 1000)
-    with sqlite3.connect(server.data / "ledger.db") as ledger:
-        ledger.executemany("INSERT INTO outbox (seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error)"
+    server.ledger().change("INSERT INTO outbox (seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error)"
                            " VALUES (?, 7, ?, ?, 0, 0, ?, ?, ?, ?, 0, 0, '')",
-                           ((seller, (10_000_000 + i) * 4 + 1, int(sale), now, state, now, now) for i in range(count)))
-    ledger.close()
+                           *((seller, (10_000_000 + i) * 4 + 1, int(sale), now, state, now, now) for i in range(count)))
 
 
 def test_grabs_go_on_while_thousands_of_messages_wait_for_a_dead_endpoint(shop, receiver_gone):

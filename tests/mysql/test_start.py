@@ -1,0 +1,199 @@
+"""A database that cannot be the ledger is refused at the start, in one sentence that says what to do."""
+
+import concurrent.futures
+import subprocess
+
+import mariadb
+import pytest
+from harness import ServerDied, Shop, run
+from ledgers import DATABASES
+
+PASSWORD = "correct horse"
+
+
+def refused(server, exit_code, *words):
+    """What it said."""
+    with pytest.raises(ServerDied) as died:
+        server.start(ready_s=60)
+    text = str(died.value)
+    assert f"exit {exit_code}\n" in text, text
+    for word in words:
+        assert word in text, f"{word!r} is not in: {text}"
+    assert mariadb.PASSWORD not in text
+    return text
+
+
+def new_name(db):
+    return db.database().rpartition("/")[2]
+
+
+def url_of(db, user="shop", database=None):
+    return f"mysql://{user}@127.0.0.1:{db.port}/{database or new_name(db)}"
+
+
+def test_a_wrong_password_is_told(db, at):
+    refused(at(start=False, env={"STAMPEDE_LEDGER_PASSWORD": "wrong"}), 1, "Access denied for user 'shop'")
+
+
+def test_a_wrong_user_is_told(db, at):
+    refused(at(start=False, url=url_of(db, user="nobody")), 1, "Access denied for user 'nobody'")
+
+
+def test_a_database_that_is_not_there_is_told(db, at):
+    refused(at(start=False, url=url_of(db, database="nowhere")), 1, "Unknown database 'nowhere'")
+
+
+def test_a_host_that_does_not_answer_is_told(db, at):
+    port = mariadb.free_port()
+    refused(at(start=False, url=f"mysql://shop@127.0.0.1:{port}/x"), 1, "connecting failed", "Can't connect to server")
+
+
+def test_a_user_without_rights_is_told(db, at):
+    name = new_name(db)
+    db.do(f"CREATE OR REPLACE USER poor@'%' IDENTIFIED BY '{mariadb.PASSWORD}'", f"GRANT SELECT ON {name}.* TO poor@'%'")
+    refused(at(start=False, url=url_of(db, user="poor", database=name)), 1, "CREATE command denied to user 'poor'")
+
+
+@pytest.mark.parametrize("url,words", [
+    ("mysql://shop:s3cret@127.0.0.1/x", "has a password"),
+    ("postgres://shop@127.0.0.1/x", "mysql://"),
+    ("mysql://127.0.0.1/x", "names no user"),
+    ("mysql://shop@127.0.0.1", "names no database"),
+    ("mysql://shop@127.0.0.1:99999/x", "port"),
+    ("mysql://shop@/x", "names no host"),
+    ("mysql://shop@h/x?sock=/a", "socket=PATH"),
+    ("oracle", "mysql://"),
+])
+@pytest.mark.parametrize("command", [("serve",), ("audit",), ("export", "orders", "--format", "csv"), ("repair",)])
+def test_a_url_that_is_none_is_told(tmp_path, command, url, words):
+    (tmp_path / "d").mkdir()
+    done = run(*command, "--data", tmp_path / "d", "--ledger", url)
+    assert done.code in (1, 2) and words in done.err and "s3cret" not in done.text, done
+
+
+def test_the_password_may_be_in_a_file_that_only_its_owner_reads(db, at, tmp_path):
+    path = tmp_path / "password"
+    path.write_text(mariadb.PASSWORD + "\n")
+    path.chmod(0o644)
+    flags = ("--ledger-password-file", path)
+    refused(at(*flags, start=False, env={"STAMPEDE_LEDGER_PASSWORD": ""}), 2, "ledger_password_file")
+    path.chmod(0o600)
+    with at(*flags, env={"STAMPEDE_LEDGER_PASSWORD": ""}) as server:
+        assert Shop(server).sale()["id"]
+        with open(f"/proc/{server.pid}/cmdline", "rb") as line:
+            assert mariadb.PASSWORD.encode() not in line.read()
+
+
+def test_a_socket_is_a_way_to_it(db, at):
+    with at(url=f"mysql://shop@/{new_name(db)}?socket={db.socket}") as server:
+        shop = Shop(server)
+        shop.win(shop.sale()["id"], "ann")
+
+
+def test_a_database_that_may_lose_commits_is_refused(db, at):
+    """P3 goes as far as the ledger: what it has committed must be there after a crash of its machine."""
+    db.do("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+    try:
+        server = at(start=False)
+        refused(server, 1, "may lose what it has committed", "innodb_flush_log_at_trx_commit = 1", "ledger_unsafe")
+        server.flags += ["--ledger-unsafe", "on"]
+        server.start()
+        assert "innodb_flush_log_at_trx_commit is not 1" in server.log()
+    finally:
+        db.do("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+
+
+def test_a_binary_log_that_is_not_synced_is_refused(own_server):
+    with mariadb.MariaDB("--log-bin", "--sync-binlog=0") as logging:
+        server = own_server(start=False)
+        DATABASES[str(server.data.resolve())] = logging.database()
+        refused(server, 1, "sync_binlog = 1")
+        logging.do("SET GLOBAL sync_binlog = 1")
+        server.start()
+        shop = Shop(server)
+        shop.win(shop.sale()["id"], "ann")
+        shop.close()
+        server.stop()
+        assert server.audit().code == 0
+
+
+@pytest.mark.parametrize("tampering,words", [
+    ("UPDATE meta SET changing = 1", "was interrupted: put back the copy"),
+    ("UPDATE meta SET changing = 1, version = 0", "drop its tables or the database"),
+    ("DELETE FROM meta", "drop its tables or the database"),
+    ("UPDATE meta SET version = version + 1", "by a newer release"),
+    ("DROP TABLE meta", "has tables, but no table meta"),
+])
+def test_a_schema_that_is_not_whole_is_refused_and_left_alone(at, tampering, words):
+    server = at()
+    server.stop()
+    ledger = server.ledger()
+    ledger.change(tampering)
+    before = ledger.digest()
+    refused(server, 1, words)
+    assert run("audit", "--data", server.data).code == 1
+    assert ledger.digest() == before
+
+
+def test_a_change_that_fails_half_way_is_told_the_next_time(db, at):
+    """As a crash in the middle leaves it: some tables are there, and MySQL takes none of them back."""
+    server = at(start=False)
+    name = server.ledger().database
+    db.do("CREATE TABLE meta (one INT PRIMARY KEY, version BIGINT NOT NULL, changing INT NOT NULL)", "INSERT INTO meta VALUES (1, 0, 0)",
+          "CREATE TABLE events (id INT)", database=name)
+    refused(server, 1, "Table 'events' already exists")
+    db.do("DROP TABLE events", database=name)
+    refused(server, 1, "drop its tables or the database")
+
+
+def test_many_that_start_at_once_make_the_tables_once(db, tmp_path):
+    """One lock is all they share: not one of them may see half a schema."""
+    for _ in range(3):
+        url = db.database()
+
+        def create(i):
+            return run("admin", "create", f"root{i}", "--data", tmp_path, "--ledger", url, stdin=PASSWORD + "\n")
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            done = list(pool.map(create, range(6)))
+        assert [one.code for one in done] == [0] * 6, done
+        rows = db.do("SELECT count(*) AS n FROM users", database=url.rpartition("/")[2])
+        assert rows[0]["n"] == 6
+
+
+def certificate(folder, name):
+    key, cert = folder / f"{name}.key", folder / f"{name}.crt"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
+                    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=60)
+    return key, cert
+
+
+def test_tls_hides_and_verifies(own_server, tmp_path):
+    key, cert = certificate(tmp_path, "server")
+    _, other = certificate(tmp_path, "other")
+    with mariadb.MariaDB(f"--ssl-cert={cert}", f"--ssl-key={key}") as secure:
+        secure.do(f"CREATE USER hidden@'%' IDENTIFIED BY '{mariadb.PASSWORD}' REQUIRE SSL", "GRANT ALL ON *.* TO hidden@'%'")
+
+        def server_with(*flags):
+            server = own_server(*flags, start=False)
+            DATABASES[str(server.data.resolve())] = secure.database().replace("shop@", "hidden@")
+            return server
+        refused(server_with(), 1, "Access denied")
+        for flags in (("--ledger-tls", "required"), ("--ledger-tls", "verify", "--ledger-tls-ca", cert)):
+            server = server_with(*flags).start()
+            assert Shop(server).sale()["id"]
+        refused(server_with("--ledger-tls", "verify", "--ledger-tls-ca", other), 1, "certificate")
+
+
+def test_tls_that_is_required_and_not_there_is_told(db, at):
+    refused(at("--ledger-tls", "required", start=False), 1, "does not offer TLS")
+
+
+def test_a_second_server_with_a_journal_of_its_own_is_refused(at, db):
+    """Two journals in one ledger would be two truths."""
+    url = db.database()
+    first = at(url=url)
+    shop = Shop(first)
+    shop.win(shop.sale()["id"], "ann")
+    shop.close()
+    first.stop()
+    refused(at(start=False, url=url), 3, "journal")
