@@ -85,6 +85,7 @@ enum statement {
     STATEMENT_OUTBOX_TOLD,
     STATEMENT_OUTBOX_SALE,
     STATEMENT_OUTBOX_INSERT,
+    STATEMENT_OUTBOX_INSERT_FIRST,
     STATEMENT_OUTBOX_CLOSINGS,
     STATEMENT_OUTBOX_FILE_CLOSINGS,
     STATEMENT_OUTBOX_FILE_OPENINGS,
@@ -159,6 +160,10 @@ struct driver {
     void (*bind_blob)(struct cursor *cursor, int at, struct slice bytes);
     enum step (*step)(struct cursor *cursor);
     void (*reset)(struct cursor *cursor);
+    /* Where rows are better inserted many at a time: keeps what is bound, until flush or enough of them. Both answer for all
+     * that were inserted now. NULL: there is nothing to gain. */
+    enum step (*queue)(struct cursor *cursor);
+    enum step (*flush)(struct cursor *cursor);
     int64_t (*number)(struct cursor *cursor, int column);
     struct slice (*bytes)(struct cursor *cursor, int column); /* data is NULL for SQL's NULL; until the next step */
     int64_t (*changes)(struct ledger *ledger);
@@ -201,6 +206,7 @@ struct ledger {
     uint64_t busy_since_ms; /* monotonic, of the wait under way */
     /* Filing: the last decision filed in this transaction, and the sums per sale, each at its id modulo TALLIES. */
     bool filing;
+    bool one_by_one; /* rows of this transaction are not queued */
     uint64_t seq;
     struct tally tallies[TALLIES];
     uint64_t transaction;   /* how many were begun */
@@ -237,6 +243,12 @@ void bind_string(struct cursor *cursor, int at, const char *text);
 void bind_blob(struct cursor *cursor, int at, struct slice bytes);
 int64_t column_number(struct cursor *cursor, int column);
 struct slice column_text(struct cursor *cursor, int column); /* until the next step; data is NULL for SQL's NULL */
+
+/* file.c: inserts a row in the transaction under way, perhaps later and with others. *conflict tells a row that is there
+ * already; where it is found later, the transaction fails. flush: they are all there when it returns. */
+enum fault filing_insert(struct ledger *ledger, enum statement id, bool *conflict) MUST_USE;
+enum fault filing_flush(struct ledger *ledger) MUST_USE;
+enum fault filing_flush_one(struct ledger *ledger, enum statement id) MUST_USE;
 
 /* outbox.c: what sellers with a hook are told, in the transaction that files it. begin: after the transaction has; file:
  * after the decision's own rows and sums. */

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum fault ledger_point(struct ledger *ledger, struct ledger_point *out)
@@ -44,6 +45,60 @@ enum fault filing_write(struct ledger *ledger, enum statement id, bool *conflict
         return FAULT_NONE;
     }
     return statement_close(ledger, id, step);
+}
+
+/* A row that is there already shows only when its whole queue is inserted, and nobody knows any more which decision it was
+ * of. That happens after a point was put back by hand: the transaction is done again, one row at a time. */
+static _Atomic bool one_by_one;
+
+static enum fault queue_answer(struct ledger *ledger, enum statement id, enum step step)
+{
+    if (step == STEP_CONFLICT) {
+        log_warn("ledger", "%s: %s: files these decisions once more, one by one", ledger->path, ledger_error(ledger));
+        atomic_store(&one_by_one, true);
+        return FAULT_LEDGER;
+    }
+    return statement_close(ledger, id, step);
+}
+
+bool filing_queues(const struct ledger *ledger)
+{
+    return ledger->driver->queue != NULL && ledger->filing && !ledger->one_by_one;
+}
+
+enum fault filing_flush_one(struct ledger *ledger, enum statement id)
+{
+    struct cursor *cursor = ledger->statements[id];
+    if (ledger->driver->flush == NULL || cursor == NULL) return FAULT_NONE;
+    return queue_answer(ledger, id, ledger->driver->flush(cursor));
+}
+
+/* Queues of changes to orders: what is done to one comes after what was done before. */
+static const enum statement order_queues[] = { STATEMENT_ORDER_INSERT, STATEMENT_ORDER_EXPIRE, STATEMENT_ORDER_PAY };
+#define ORDER_QUEUES (sizeof(order_queues) / sizeof(order_queues[0]))
+
+enum fault filing_flush(struct ledger *ledger)
+{
+    enum fault fault = filing_flush_one(ledger, STATEMENT_TOKEN_INSERT);
+    for (size_t i = 0; i < ORDER_QUEUES && fault == FAULT_NONE; i++) fault = filing_flush_one(ledger, order_queues[i]);
+    return fault == FAULT_NONE ? filing_flush_one(ledger, STATEMENT_OUTBOX_INSERT_FIRST) : fault;
+}
+
+enum fault filing_queue(struct ledger *ledger, enum statement id)
+{
+    bool of_orders = false;
+    enum fault fault = FAULT_NONE;
+    for (size_t i = 0; i < ORDER_QUEUES; i++) of_orders = of_orders || order_queues[i] == id;
+    for (size_t i = 0; of_orders && i < ORDER_QUEUES && fault == FAULT_NONE; i++) {
+        if (order_queues[i] != id) fault = filing_flush_one(ledger, order_queues[i]);
+    }
+    return fault != FAULT_NONE ? fault : queue_answer(ledger, id, ledger->driver->queue(ledger->statements[id]));
+}
+
+enum fault filing_insert(struct ledger *ledger, enum statement id, bool *conflict)
+{
+    *conflict = false;
+    return filing_queues(ledger) ? filing_queue(ledger, id) : filing_write(ledger, id, conflict);
 }
 
 enum fault filing_damage(const struct ledger *ledger, uint64_t seq, const char *what)
@@ -98,6 +153,7 @@ enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)
     if (fault != FAULT_NONE) return fault;
 
     ledger->filing = true;
+    ledger->one_by_one = atomic_load(&one_by_one);
     fault = ledger_point(ledger, point);
     if (fault == FAULT_NONE) fault = outbox_file_begin(ledger);
     if (fault != FAULT_NONE) {
@@ -173,13 +229,14 @@ enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *
     assert(ledger->filing);
     assert(to->seq == ledger->seq);
 
-    enum fault fault = FAULT_NONE;
+    enum fault fault = filing_flush(ledger);
     for (size_t i = 0; i < TALLIES && fault == FAULT_NONE; i++) {
         if (ledger->tallies[i].sale_id != 0) fault = tally_write(ledger, &ledger->tallies[i]);
     }
     if (fault == FAULT_NONE) fault = point_move(ledger, from, to);
     if (fault == FAULT_NONE) fault = ledger_commit(ledger);
     if (fault != FAULT_NONE) ledger_file_rollback(ledger);
+    if (fault == FAULT_NONE && ledger->one_by_one) atomic_store(&one_by_one, false);
     ledger->filing = false;
     return fault;
 }

@@ -12,6 +12,9 @@ enum fault filing_damage(const struct ledger *ledger, uint64_t seq, const char *
 enum fault filing_write(struct ledger *ledger, enum statement id, bool *conflict) MUST_USE;
 /* The same for one that is to change the row of a sale: a constraint, or no such row, is damage. */
 enum fault filing_update(struct ledger *ledger, enum statement id, uint64_t seq) MUST_USE;
+/* Whether rows are queued, and a row that must be as the decision found it: else the transaction fails, later. */
+bool filing_queues(const struct ledger *ledger);
+enum fault filing_queue(struct ledger *ledger, enum statement id) MUST_USE;
 /* The sums of one sale; another sale's in the same place is written first. *out is good also with a fault. */
 enum fault tally_find(struct ledger *ledger, uint64_t sale_id, struct tally **out) MUST_USE;
 

@@ -19,7 +19,8 @@ static enum fault order_again(struct ledger *ledger, const struct decision *d, e
 static enum fault token_spend(struct ledger *ledger, const struct decision *d)
 {
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_TOKEN_SPEND, &s);
+    enum fault fault = filing_flush(ledger);
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_TOKEN_SPEND, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->won.token_nonce);
     bind_number(s, 2, d->sale_id);
@@ -42,7 +43,7 @@ enum fault file_token(struct ledger *ledger, const struct decision *d)
     bind_number(s, 4, d->at_ms);
 
     bool conflict;
-    fault = filing_write(ledger, STATEMENT_TOKEN_INSERT, &conflict);
+    fault = filing_insert(ledger, STATEMENT_TOKEN_INSERT, &conflict);
     if (fault != FAULT_NONE) return fault;
     struct tally *tally;
     if (!conflict) {
@@ -78,7 +79,7 @@ enum fault file_won(struct ledger *ledger, const struct decision *d)
     bind_number(s, 10, d->won.token_nonce);
 
     bool conflict;
-    fault = filing_write(ledger, STATEMENT_ORDER_INSERT, &conflict);
+    fault = filing_insert(ledger, STATEMENT_ORDER_INSERT, &conflict);
     if (fault != FAULT_NONE) return fault;
     if (conflict) return order_again(ledger, d, state);
     if (d->won.token_nonce != 0) fault = token_spend(ledger, d);
@@ -106,7 +107,8 @@ static const struct order_end {
     [DECISION_REFUND_DUE] = { ORDER_EXPIRED, ORDER_CANCELLED, ORDER_REFUND_DUE, 0, 0, 0 },
 };
 
-static enum fault order_update(struct ledger *ledger, enum statement id, const struct decision *d)
+/* *changed: there was such a row, or one is expected where many are changed at a time. */
+static enum fault order_update(struct ledger *ledger, enum statement id, const struct decision *d, bool *changed)
 {
     const struct order_end *end = &ends[d->kind];
     struct cursor *s;
@@ -125,7 +127,12 @@ static enum fault order_update(struct ledger *ledger, enum statement id, const s
         bind_number(s, 6, (uint64_t)d->ended.by);
         bind_slice(s, 7, d->ended.reason);
     }
-    return statement_close(ledger, id, cursor_step(s));
+    *changed = true;
+    if (filing_queues(ledger) && (d->kind == DECISION_PAID || d->kind == DECISION_EXPIRED)) return filing_queue(ledger, id);
+    fault = filing_flush(ledger);
+    if (fault == FAULT_NONE) fault = statement_close(ledger, id, cursor_step(s));
+    *changed = ledger_changes(ledger) == 1;
+    return fault;
 }
 
 /* No row was as the decision found it. One that is just as the decision leaves it was filed and counted before. A payment
@@ -154,9 +161,10 @@ enum fault file_ended(struct ledger *ledger, const struct decision *d)
     enum statement id = d->kind == DECISION_EXPIRED     ? STATEMENT_ORDER_EXPIRE
                         : d->kind == DECISION_CANCELLED ? STATEMENT_ORDER_CANCEL
                                                         : STATEMENT_ORDER_PAY;
-    enum fault fault = order_update(ledger, id, d);
+    bool changed;
+    enum fault fault = order_update(ledger, id, d, &changed);
     if (fault != FAULT_NONE) return fault;
-    if (ledger_changes(ledger) != 1) return order_ended_again(ledger, d);
+    if (!changed) return order_ended_again(ledger, d);
 
     int64_t units = d->ended.units;
     struct tally *tally;

@@ -292,6 +292,7 @@ static void mysql_undo(struct ledger *ledger)
     struct mysql_connection *connection = mysql_of(ledger);
     if (!connection->in_transaction) return;
     connection->in_transaction = connection->rolled_back = false;
+    mysql_rows_forget(ledger);
     if (connection->connected && mysql_run(ledger, "ROLLBACK") != FAULT_NONE)
         connection->connected = false; /* the end of it rolls back, too */
 }
@@ -320,6 +321,8 @@ const struct driver driver_mysql = {
     .bind_text = mysql_bind_text,
     .bind_blob = mysql_bind_blob,
     .step = mysql_step,
+    .queue = mysql_queue,
+    .flush = mysql_flush,
     .reset = mysql_reset,
     .number = mysql_number,
     .bytes = mysql_bytes,

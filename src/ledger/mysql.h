@@ -66,6 +66,11 @@ void mysql_reset(struct cursor *cursor);
 int64_t mysql_number(struct cursor *cursor, int column);
 struct slice mysql_bytes(struct cursor *cursor, int column);
 
+/* mysql_rows.c */
+enum step mysql_queue(struct cursor *cursor);
+enum step mysql_flush(struct cursor *cursor);
+void mysql_rows_forget(struct ledger *ledger); /* what is queued: its transaction is rolled back */
+
 /* mysql_schema.c: as schema.h says for SQLite. */
 enum fault mysql_schema_make(struct ledger *ledger) MUST_USE;
 enum fault mysql_schema_check(struct ledger *ledger) MUST_USE;

@@ -1,6 +1,6 @@
 /* Statements of MySQL: prepared once for each connection, parameters by number, rows into memory of their own. */
 #include "base/log.h"
-#include "ledger/mysql.h"
+#include "ledger/mysql_cursor.h"
 
 #include <assert.h>
 #include <errmsg.h>
@@ -18,23 +18,6 @@ struct column {
     char *text;
     unsigned long size, len;
     my_bool null;
-};
-
-struct mysql_cursor {
-    struct cursor cursor;
-    MYSQL_STMT *statement;
-    uint32_t generation;
-    struct mysql_text text;
-    bool question; /* it changes nothing: may be asked again */
-    bool executed;
-    struct {
-        enum enum_field_types type;
-        int64_t number;
-        struct slice bytes;
-    } values[MYSQL_PARAMETERS_MAX + 1]; /* by number, from 1 */
-    unsigned long lengths[MYSQL_POSITIONS_MAX];
-    unsigned columns_count;
-    struct column *columns;
 };
 
 static struct mysql_cursor *own(struct cursor *cursor)
@@ -175,6 +158,7 @@ void mysql_release(struct cursor *cursor)
 {
     if (own(cursor)->statement != NULL) mysql_stmt_close(own(cursor)->statement);
     columns_free(own(cursor));
+    mysql_rows_free(&own(cursor)->rows);
     free(cursor);
 }
 
@@ -253,7 +237,7 @@ static bool execute(struct mysql_cursor *cursor)
     }
 }
 
-static enum step failure(const struct mysql_connection *connection)
+enum step mysql_failure(const struct mysql_connection *connection)
 {
     bool conflict = connection->error == ER_DUP_ENTRY || connection->error == ER_CONSTRAINT_FAILED ||
                     connection->error == CHECK_FAILED_MYSQL;
@@ -264,7 +248,7 @@ enum step mysql_step(struct cursor *cursor)
 {
     struct mysql_cursor *mine = own(cursor);
     if (!mine->executed) {
-        if (!execute(mine)) return failure(mysql_of(cursor->ledger));
+        if (!execute(mine)) return mysql_failure(mysql_of(cursor->ledger));
         mine->executed = true;
         if (mine->columns_count == 0) return STEP_DONE;
     }

@@ -34,10 +34,14 @@ static uint64_t stream_of(const struct notice *notice)
     return (notice->at_ms << 16 | (number & 0xffff)) * 4 + 3;
 }
 
+/* A win is the first that there is to tell of its order: nothing can be pending before it. Others look whether there is. */
 static enum fault notice_insert(struct ledger *ledger, struct slice seller, const struct notice *notice)
 {
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_INSERT, &s);
+    bool first = notice->kind == NOTICE_ORDER_WON, conflict;
+    enum statement id = first ? STATEMENT_OUTBOX_INSERT_FIRST : STATEMENT_OUTBOX_INSERT;
+    enum fault fault = first ? FAULT_NONE : filing_flush_one(ledger, STATEMENT_OUTBOX_INSERT_FIRST);
+    if (fault == FAULT_NONE) fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_slice(s, 1, seller);
     bind_number(s, 2, (uint64_t)notice->kind);
@@ -46,7 +50,7 @@ static enum fault notice_insert(struct ledger *ledger, struct slice seller, cons
     bind_number(s, 5, notice->order_no);
     bind_number(s, 6, notice->event_id);
     bind_number(s, 7, notice->at_ms);
-    return statement_close(ledger, STATEMENT_OUTBOX_INSERT, cursor_step(s));
+    return first ? filing_insert(ledger, id, &conflict) : statement_close(ledger, id, cursor_step(s));
 }
 
 /* Filing. */

@@ -268,6 +268,8 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " FROM sales WHERE id = ?1",
     [STATEMENT_OUTBOX_INSERT] = "INSERT INTO outbox " OUTBOX_FIELDS " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?7, "
                                 DUE_OR_PARKED("?3", "?7") ", 0, 0, '')",
+    [STATEMENT_OUTBOX_INSERT_FIRST] =
+        "INSERT INTO outbox " OUTBOX_FIELDS " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?7, ?7, 0, 0, '')",
     [STATEMENT_OUTBOX_CLOSINGS] = "SELECT EXISTS (SELECT 1" CLOSINGS ") OR EXISTS (SELECT 1" OPENINGS("?2") ")",
     [STATEMENT_OUTBOX_FILE_CLOSINGS] =
         "INSERT INTO outbox " OUTBOX_FIELDS " SELECT sales.seller, ?3, id * 4 + 1, id, 0, 0, over_ms, 0, over_ms, "

@@ -1,6 +1,6 @@
 /* The statements that MySQL has to be told in its own way, with the parameters of those in statements.c. MySQL changes no
  * table that the same statement asks in a question within, and knows neither lists cut off within one: those are joined. */
-#include "ledger/mysql.h"
+#include "ledger/mysql_cursor.h"
 
 /* As NOT_OVER_IDS of statements.c. */
 #define LIVE                                                                                                                \
@@ -154,3 +154,28 @@ const char *const statement_mysql[STATEMENT_COUNT] = {
     [STATEMENT_OUTBOX_TESTS] = "SELECT count(*) FROM outbox INDEXED BY outbox_tests WHERE tested = ?1 AND state = 0",
 };
 /* clang-format on */
+
+/* Ends of orders as they come in crowds, with the parameters of their statements. Without the casts MySQL may take a number
+ * for text, and find no index. */
+#define EACH "CAST(?1 AS SIGNED) AS no, CAST(?2 AS SIGNED) AS sale, CAST(?3 AS SIGNED) AS units, CAST(?5 AS SIGNED) AS at_ms"
+#define STATES "CAST(?4 AS SIGNED) AS state, CAST(?7 AS SIGNED) AS before_it, CAST(?8 AS SIGNED) AS before_too"
+#define ENDED(set, more)                                                                                                    \
+    ") AS d STRAIGHT_JOIN orders AS o ON o.no = d.no SET " set " WHERE o.sale = d.sale AND o.units = d.units AND " more
+
+bool mysql_bulk_of(enum statement id, struct mysql_bulk *out)
+{
+    static const struct mysql_bulk expire = {
+        "UPDATE (", "SELECT " EACH, " UNION ALL ", ENDED("o.state = 3, o.ended_ms = d.at_ms", "o.state = 0"), true,
+    };
+    static const struct mysql_bulk pay = {
+        "UPDATE (",
+        "SELECT " EACH ", " STATES ", ?6 AS ref",
+        " UNION ALL ",
+        ENDED("o.state = d.state, o.ended_ms = d.at_ms, o.payment_ref = d.ref",
+              "(o.state = d.before_it OR o.state = d.before_too) AND o.payment_ref = ''"),
+        true,
+    };
+    if (id != STATEMENT_ORDER_EXPIRE && id != STATEMENT_ORDER_PAY) return false;
+    *out = id == STATEMENT_ORDER_PAY ? pay : expire;
+    return true;
+}

@@ -1,7 +1,8 @@
 /* ledger_bench: how fast the ledger files.
  *
- *   ledger_bench DATA COUNT    files COUNT wins that are held into a new ledger in the folder DATA, then the expiry of all
- * of them; prints wins a second and expiries a second
+ *   ledger_bench DATA COUNT    files COUNT wins that are held into a new ledger in the folder DATA, or in the database of
+ * the URL DATA, whose password STAMPEDE_LEDGER_PASSWORD has; then the expiry of all of them; prints wins a second and
+ * expiries a second
  *
  * In transactions as long as the clerk's when it drains a backlog, on nothing but the ledger. */
 #include "base/clock.h"
@@ -82,14 +83,18 @@ static double file_all(struct ledger *ledger, uint64_t count, enum decision_kind
 int main(int argc, char **argv)
 {
     uint64_t count;
-    char path[512];
+    char path[512], mistake[LEDGER_MISTAKE_BYTES];
     struct ledger *ledger;
+    struct ledger_place place;
     if (argc != 3 || !text_to_u64(slice_of(argv[2]), &count) || count == 0 || count > ORDERS_OPEN_MAX) {
         fprintf(stderr, "usage: ledger_bench DATA COUNT\n");
         return 2;
     }
     snprintf(path, sizeof path, "%s/ledger.db", argv[1]);
-    must(ledger_open(&ledger, LEDGER_FILE(path), LEDGER_OWNER));
+    const char *password = getenv("STAMPEDE_LEDGER_PASSWORD");
+    if (!ledger_place_read(&place, slice_of(argv[1]), mistake)) place = *LEDGER_FILE(path);
+    if (password != NULL) snprintf(place.password, sizeof place.password, "%s", password);
+    must(ledger_open(&ledger, &place, LEDGER_OWNER));
     file_sale(ledger);
     double wins = file_all(ledger, count, DECISION_WON);
     printf("%.0f\t%.0f\n", wins, file_all(ledger, count, DECISION_EXPIRED));

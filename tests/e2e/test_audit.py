@@ -161,7 +161,8 @@ TAMPERINGS = {
     "an order's deadline": ("UPDATE orders SET pay_by_ms = pay_by_ms + 1 WHERE no = {no}", "P4 order {no}: pay_by_ms is"),
     "an order without its deadline": ("UPDATE orders SET pay_by_ms = 0 WHERE no = {no}", "P4 order {no}: pay_by_ms is"),
     "an order gone": ("DELETE FROM orders WHERE no = {no}", "P4 the ledger has 42 orders, the journal up to there has 43"),
-    "an order more": ("INSERT INTO orders (no, sale, buyer, units, amount, state, won_ms, pay_by_ms, `key`, token_nonce, payment_ref, ended_ms, canceller, reason) SELECT no + 1000000, sale, 'mallory', units, amount, state, won_ms, pay_by_ms, '', "
+    "an order more": ("INSERT INTO orders (no, sale, buyer, units, amount, state, won_ms, pay_by_ms, `key`, token_nonce, payment_ref, ended_ms, canceller, reason) "
+                      "SELECT no + 1000000, sale, 'mallory', units, amount, state, won_ms, pay_by_ms, '', "
                       "token_nonce, payment_ref, ended_ms, canceller, reason FROM orders WHERE no = {no}", "is in the ledger beyond"),
     "an ended order gone": ("DELETE FROM orders WHERE no = {expired}", "P4 order {expired} has an end in the journal"),
     "an order's token": ("UPDATE orders SET token_nonce = token_nonce + 1 WHERE no = (SELECT max(no) FROM orders WHERE token_nonce <> 0)", "token_nonce is"),
