@@ -20,6 +20,7 @@ import holds
 import inside
 import kept
 import machine
+import mariadb_bench
 import numbers_bench
 import resp
 import servers
@@ -27,7 +28,7 @@ import table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = ("mint", "engine_bench", "ledger_bench", "counts_bench", "fill")
-PACKAGES = ("libuv", "jansson", "libssl", "libcrypto", "libargon2", "sqlite3", "libcurl")
+PACKAGES = ("libuv", "jansson", "libssl", "libcrypto", "libargon2", "sqlite3", "libcurl", "libmariadb")
 BUILD_S_MAX = 900
 
 
@@ -80,7 +81,7 @@ def parse(arguments):
     parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
     parser.add_argument("--only", action="append", metavar="TEXT",
                         help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, ledger, "
-                             "idle, buyers, guard, 'guard line', holds, numbers, doors, resp; may be given several times")
+                             "idle, buyers, guard, 'guard line', holds, numbers, doors, resp, mariadb; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md; with --only, from this run and earlier ones of the same source")
@@ -118,6 +119,8 @@ other on one connection, before and while {holds.HOLDS:,} holds end.
 `numbers`: counting one answer; {numbers_bench.WATCHERS:,} people who watch a sale live, read on the same machine.
 `resp`: a durable SALE.GRAB against Redis 7 running the usual script of a flash sale, through redis-benchmark with
 {resp.CONNECTIONS} connections and random buyers out of a million, by commands in one pipeline (P).
+
+`mariadb`: wins filed into a ledger in MariaDB, 60,000 in a transaction, against its own client inserting the same rows, {mariadb_bench.ROWS_A_STATEMENT} in a statement.
 
 {crowd.disturbance()}
 
@@ -161,7 +164,8 @@ def main(arguments):
         for name, value in facts:
             bench.say(f"{name}: {value}")
         runs = crowd.measure(bench)
-        parts = {**inside.PARTS, **guard.PARTS, **holds.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS, **resp.PARTS}
+        parts = {**inside.PARTS, **guard.PARTS, **holds.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS, **resp.PARTS,
+                 **mariadb_bench.PARTS}
         figures = inside.measure(bench, parts)
         if not options.quick:
             results.add(runs, figures)

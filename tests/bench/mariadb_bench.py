@@ -63,3 +63,6 @@ def ledger(bench):
     return [table.Figure("ledger in MariaDB, wins filed", statistics.median(filed), "orders/s"),
             table.Figure("ledger in MariaDB, wins filed / its own batched inserts", ratio, "x", f">= {RATIO_MIN}", ratio >= RATIO_MIN),
             table.Figure("ledger in MariaDB, expiries filed", statistics.median(ended), "orders/s")]
+
+
+PARTS = {"mariadb": ledger}
