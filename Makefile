@@ -19,7 +19,7 @@ ifeq ($(origin CC),default)
 CC         := gcc
 endif
 
-PACKAGES := libuv jansson libssl libcrypto libargon2 sqlite3 libcurl libmariadb
+PACKAGES := libuv jansson libssl libcrypto libargon2 sqlite3 libcurl libmariadb hiredis
 PKG      := pkg-config
 PKG_OK   := $(shell $(PKG) --exists $(PACKAGES) 2>/dev/null && echo yes)
 
@@ -63,6 +63,7 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(LLHTTP_OBJE
 
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
 SIM_TESTS  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/sim/test_*.c)))
+PROBES     := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/e2e/*_probe.c)))
 FUZZERS    := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 # A make inside this one shares its job slots; only the outermost chooses how many there are.
@@ -72,12 +73,13 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAG
 .SECONDARY:
 .SECONDEXPANSION:
 .DEFAULT_GOAL := all
-.PHONY: all run test bench campaign asan tsan fuzz fmt install clean deps help unit-tests sim-tests fuzzers archive
+.PHONY: all run test bench campaign asan tsan fuzz fmt install clean deps help unit-tests sim-tests probes fuzzers archive
 
 all: $(BINARY)
 archive: $(ARCHIVE)
 unit-tests: $(UNIT_TESTS)
 sim-tests: $(SIM_TESTS)
+probes: $(PROBES)
 fuzzers: $(FUZZERS)
 
 help:
@@ -201,6 +203,12 @@ $(UNIT_TESTS) $(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/%.o $$(call beside,$$(dir $
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	@$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) $(ARCHIVE) -lcmocka $(LIBS)
+
+# A part of the server as a program, which an end-to-end test drives.
+$(PROBES): $(BUILD)/%: $(BUILD)/obj/%.o $(ARCHIVE)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) $(ARCHIVE) $(LIBS)
 
 $(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $$(call beside,$$(dir $$*)) $(ARCHIVE)
 	@mkdir -p $(@D)
