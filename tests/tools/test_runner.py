@@ -10,7 +10,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-MAKEFILE = """all unit-tests sim-tests:
+MAKEFILE = """all probes unit-tests sim-tests:
 \tmkdir -p $(BUILD)/tests/unit/base
 \tfor t in tests/unit/base/test_*.c; do gcc -o $(BUILD)/$${t%.c} $$t -lcmocka || exit 1; done
 """
