@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define TICK_MS_LATE (6 * WHEEL_TICK_MS)
+
 static void flush_turn(uv_prepare_t *handle)
 {
     struct redis_client *client = handle->data;
@@ -41,16 +43,22 @@ void client_clean(struct redis_client *client, struct link *link)
     link->dirty = false;
 }
 
+/* A loop that was kept from turning has answers to read before it may say that they did not come. */
 static void tick_turn(uv_timer_t *timer)
 {
     struct redis_client *client = timer->data;
-    call_turn(client, uv_now(client->loop));
+    uint64_t now_ms = uv_now(client->loop);
+    bool late = now_ms - client->ticked_ms > TICK_MS_LATE;
+    client->ticked_ms = now_ms;
+    if (late) return;
+    call_turn(client, now_ms);
     if (client->deadlines.count == 0 && client->retries.count == 0) uv_timer_stop(timer);
 }
 
 void client_ticks(struct redis_client *client)
 {
     if (client->closing || uv_is_active((uv_handle_t *)&client->tick)) return;
+    client->ticked_ms = uv_now(client->loop);
     uv_timer_start(&client->tick, tick_turn, WHEEL_TICK_MS, WHEEL_TICK_MS);
 }
 

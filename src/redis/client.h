@@ -20,13 +20,21 @@
 #define SHA1_TEXT_BYTES 40
 #define NODE_TARGETS_MAX 4
 
+/* The same sentence again, from another loop or after another try, is logged after so long only. */
+#define SAID_MAX 16
+#define SAID_AGAIN_MS 10000
+struct redis_said {
+    uint64_t at_ms;
+    char sentence[REDIS_SENTENCE_BYTES];
+};
+
 struct redis {
     struct redis_options options;
     char sha1[REDIS_SCRIPTS_MAX][SHA1_TEXT_BYTES + 1];
     pthread_mutex_t lock; /* over all below, and what is marked so in clients */
     struct redis_client *clients;
     struct redis_status past; /* counts of clients that were closed; the last error, run id and version */
-    uint64_t error_logged_ms;
+    struct redis_said said[SAID_MAX];
 };
 
 enum node_state {
@@ -59,7 +67,8 @@ struct redis_node {
     uint32_t targets_count, target;
     struct link *link;
     uint64_t ready_ms; /* since when; 0: never */
-    bool rechecking;   /* INFO is under way on a connection that is in use */
+    uint64_t rechecked_ms;
+    bool rechecking; /* INFO is under way on a connection that is in use */
     struct facts facts;
     struct call_list waiting; /* until it is ready */
 };
@@ -71,6 +80,7 @@ struct redis_client {
     uv_prepare_t flush;
     uv_idle_t hurry; /* while something was put after the flush of this turn */
     uv_timer_t tick; /* while there are deadlines */
+    uint64_t ticked_ms;
     uv_timer_t look; /* the next time to ask where the masters are */
     uint32_t handles;
     bool closing;
@@ -100,9 +110,9 @@ struct redis_client {
     char unfit[REDIS_SENTENCE_BYTES];
 };
 
-/* redis.c. A sentence for the log and the status; the same again is logged now and then only. */
+/* redis.c. A sentence for the log and the status. */
 void redis_say(struct redis *redis, const char *sentence);
-void redis_reached(struct redis *redis, const struct facts *facts, const struct redis_address *address);
+void redis_reached(struct redis *redis, const struct redis_node *node);
 void redis_join(struct redis *redis, struct redis_client *client);
 void redis_leave(struct redis *redis, struct redis_client *client);
 

@@ -10,9 +10,11 @@
 #define PAUSE_MS_MAX 2000
 /* A connection that lived as long was a good one: when it is lost the next try is made at once. */
 #define READY_MS_GOOD 1000
+/* A server that is named a master and says it is none is not asked again more often than that. */
+#define RECHECK_MS_MIN 50
 
 static void node_connect(struct redis_node *node);
-static void node_break(struct redis_node *node);
+static void node_break(struct redis_node *node, bool overdue);
 
 static void sentence_at(const struct redis_node *node, char sentence[REDIS_SENTENCE_BYTES], const char *what)
 {
@@ -49,7 +51,7 @@ static void patience_over(uv_timer_t *timer)
                 node->state == NODE_GREETING ? "it takes connections but does not answer"
                                              : "no connection within the time for it");
     redis_say(node->client->redis, sentence);
-    node_break(node);
+    node_break(node, false);
 }
 
 struct redis_node *node_open(struct redis_client *client, const struct redis_address *address, bool as_sentinel)
@@ -100,8 +102,9 @@ static void waiting_end(struct redis_node *node)
     }
 }
 
-/* The connection, or the try to make one, has come to nothing. */
-static void node_break(struct redis_node *node)
+/* The connection, or the try to make one, has come to nothing. One that was good for a while is made again at once, and
+ * calls wait for that; unless it was the server who did not answer. */
+static void node_break(struct redis_node *node, bool overdue)
 {
     struct redis_client *client = node->client;
     struct link *link = node->link;
@@ -109,7 +112,7 @@ static void node_break(struct redis_node *node)
     bool good = node->state == NODE_READY && now_ms - node->ready_ms >= READY_MS_GOOD;
     node->link = NULL;
     node->rechecking = false;
-    node->failures = good ? 0 : node->failures + 1;
+    node->failures = good ? overdue : node->failures + 1;
     if (node->failures > 0) node->down = true;
     node->state = NODE_PAUSED;
     uint64_t pause_ms = client_backoff_ms(client, node->failures, PAUSE_MS_MIN, PAUSE_MS_MAX);
@@ -152,7 +155,7 @@ static void node_try(struct redis_node *node)
     if (node->link != NULL) return;
     sentence_at(node, sentence, "no connection can be made from here");
     redis_say(node->client->redis, sentence);
-    node_break(node);
+    node_break(node, false);
 }
 
 static void lookup_done(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
@@ -179,7 +182,7 @@ static void lookup_done(uv_getaddrinfo_t *request, int status, struct addrinfo *
     char sentence[REDIS_SENTENCE_BYTES];
     sentence_at(node, sentence, status != 0 ? uv_strerror(status) : "its name has no address");
     redis_say(node->client->redis, sentence);
-    node_break(node);
+    node_break(node, false);
 }
 
 static void node_connect(struct redis_node *node)
@@ -241,7 +244,7 @@ void node_connected(struct redis_node *node)
         struct slice select[2] = { SLICE("SELECT"), slice_of(db) };
         put = link_put(node->link, (struct link_entry){ .kind = ENTRY_SELECT }, select, 2);
     }
-    if (!put || !put_info(node)) node_break(node);
+    if (!put || !put_info(node)) node_break(node, false);
 }
 
 void node_lost(struct redis_node *node, const char *why)
@@ -255,7 +258,7 @@ void node_lost(struct redis_node *node, const char *why)
     }
     sentence_at(node, sentence, why);
     redis_say(node->client->redis, sentence);
-    node_break(node);
+    node_break(node, false);
 }
 
 void node_overdue(struct redis_node *node, uint32_t waited_ms)
@@ -265,14 +268,16 @@ void node_overdue(struct redis_node *node, uint32_t waited_ms)
     snprintf(sentence, sizeof(sentence), "%s at %s did not answer within %u ms: what was sent may have run or not.",
              node->as_sentinel ? "The Sentinel" : "Redis", at, (unsigned)waited_ms);
     redis_say(node->client->redis, sentence);
-    node_break(node);
+    node_break(node, true);
 }
 
 /* It is asked who it is behind all that it still has to answer. */
 static void node_recheck(struct redis_node *node)
 {
-    if (node->rechecking || !put_info(node)) return;
+    uint64_t now_ms = uv_now(node->client->loop);
+    if (node->rechecking || now_ms - node->rechecked_ms < RECHECK_MS_MIN || !put_info(node)) return;
     node->rechecking = true;
+    node->rechecked_ms = now_ms;
 }
 
 void node_demoted(struct redis_node *node)
@@ -333,7 +338,7 @@ static void node_ready(struct redis_node *node)
     node->state = NODE_READY;
     node->ready_ms = uv_now(client->loop);
     node->down = false;
-    if (!node->as_sentinel) redis_reached(client->redis, &node->facts, &node->address);
+    if (!node->as_sentinel) redis_reached(client->redis, node);
     route_node_changed(client, node);
     struct call_list waiting = node->waiting;
     node->waiting = (struct call_list){ 0 };
@@ -349,7 +354,7 @@ static void node_unfit(struct redis_node *node, const char *sentence, bool for_g
 {
     redis_say(node->client->redis, sentence);
     if (for_good) snprintf(node->client->unfit, sizeof(node->client->unfit), "%s", sentence);
-    node_break(node);
+    node_break(node, false);
 }
 
 static void node_greeted(struct redis_node *node, const struct link_entry *entry, const struct redis_reply *reply)

@@ -14,8 +14,6 @@
 #define IN_FLIGHT_MAX_DEFAULT 10000
 #define CALL_MS_DEFAULT 1000
 #define CONNECT_MS_DEFAULT 1000
-/* The same sentence again, from another thread or after another try, is logged after so long. */
-#define ERROR_AGAIN_MS 10000
 
 static bool sha1_print(char out[SHA1_TEXT_BYTES + 1], const char *text)
 {
@@ -53,32 +51,45 @@ void redis_close(struct redis *redis)
     free(redis);
 }
 
-void redis_say(struct redis *redis, const char *sentence)
+/* Whether it was said already a short while ago; if not, it is now. Under the lock. */
+static bool sentence_known(struct redis *redis, const char *sentence)
 {
     uint64_t now_ms = mono_ms();
-    thread_must(pthread_mutex_lock(&redis->lock));
-    bool same = strcmp(redis->past.error, sentence) == 0 && now_ms - redis->error_logged_ms < ERROR_AGAIN_MS;
-    if (!same) {
-        snprintf(redis->past.error, sizeof(redis->past.error), "%s", sentence);
-        redis->error_logged_ms = now_ms;
+    struct redis_said *oldest = &redis->said[0];
+    for (uint32_t i = 0; i < SAID_MAX; i++) {
+        struct redis_said *said = &redis->said[i];
+        if (strcmp(said->sentence, sentence) == 0 && now_ms - said->at_ms < SAID_AGAIN_MS) return true;
+        if (said->at_ms < oldest->at_ms) oldest = said;
     }
-    thread_must(pthread_mutex_unlock(&redis->lock));
-    if (!same) log_warn("redis", "%s", sentence);
+    oldest->at_ms = now_ms;
+    snprintf(oldest->sentence, sizeof(oldest->sentence), "%s", sentence);
+    return false;
 }
 
-void redis_reached(struct redis *redis, const struct facts *facts, const struct redis_address *address)
+void redis_say(struct redis *redis, const char *sentence)
 {
-    char at[REDIS_ADDRESS_TEXT_BYTES];
-    redis_address_print(at, address);
+    thread_must(pthread_mutex_lock(&redis->lock));
+    snprintf(redis->past.error, sizeof(redis->past.error), "%s", sentence);
+    bool known = sentence_known(redis, sentence);
+    thread_must(pthread_mutex_unlock(&redis->lock));
+    if (!known) log_warn("redis", "%s", sentence);
+}
+
+void redis_reached(struct redis *redis, const struct redis_node *node)
+{
+    char at[REDIS_ADDRESS_TEXT_BYTES], sentence[REDIS_SENTENCE_BYTES];
+    const struct facts *facts = &node->facts;
+    redis_address_print(at, &node->address);
+    snprintf(sentence, sizeof(sentence), "Redis at %s is reached: version %s, %s, run id %s.", at, facts->version,
+             facts->is_master ? "master" : "replica", facts->run_id);
     thread_must(pthread_mutex_lock(&redis->lock));
     if (facts->is_master) {
         memcpy(redis->past.run_id, facts->run_id, sizeof(redis->past.run_id));
         memcpy(redis->past.version, facts->version, sizeof(redis->past.version));
     }
-    /* What is wrong after this is news again. */
-    redis->error_logged_ms = 0;
+    bool known = sentence_known(redis, sentence);
     thread_must(pthread_mutex_unlock(&redis->lock));
-    log_debug("redis", "reached %s, version %s, run id %s", at, facts->version, facts->run_id);
+    if (!known) log_info("redis", "%s", sentence);
 }
 
 void redis_join(struct redis *redis, struct redis_client *client)

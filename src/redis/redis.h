@@ -123,7 +123,8 @@ struct redis_call {
     bool with_run_id; /* of a script: the run id of the server goes before ARGV */
     bool lenient; /* when its time is over it is UNKNOWN, and the connection stays: for what may be late and nobody minds */
     /* Just once, on the loop's thread, maybe before redis_call() returns (BUSY and DOWN do that). The reply is NULL unless
-     * ANSWERED, FAILED or REFUSED. The call may be used again, or its memory be given back, from here on. */
+     * ANSWERED, FAILED or REFUSED. The call may be used again, or its memory be given back, from here on; whoever makes it
+     * again because it was BUSY or DOWN waits a little first. */
     void (*done)(struct redis_call *call, const struct redis_reply *reply);
 
     /* For done(). */

@@ -5,6 +5,7 @@ import collections
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import time
 
@@ -209,6 +210,20 @@ def test_a_lenient_call_leaves_the_connection(alone, tmp_path):
         alone.resume()
         after = probe.call("a", "GET", "a")
         assert (after.result, after.reply, after.connection) == ("answered", "'2'", before.connection)
+
+
+def test_a_client_that_was_stopped_itself_reads_its_answers_first(alone, tmp_path):
+    with Probe(alone.url, tmp_path, call_ms=300) as probe:
+        probe.connected()
+        probe.say("stream 4000000 8 200")
+        for _ in range(5):
+            probe.streamed(1000)
+            probe.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)
+            probe.process.send_signal(signal.SIGCONT)
+        probe.streamed(1000)
+        tally = check(probe.halt(), counted([alone.client()], 8))
+        assert set(tally) == {"answered"}
 
 
 def test_more_than_the_bound_is_busy(alone, tmp_path):
