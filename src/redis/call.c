@@ -7,6 +7,8 @@
 
 /* Repeats at once; after that many the call waits a little before the next. */
 #define TRIES_AT_ONCE_MAX 5
+/* A script that is missing again and again is one that the server does not take. */
+#define LOADS_MAX 5
 #define PARK_MS_MIN 5
 #define PARK_MS_MAX 100
 
@@ -179,7 +181,7 @@ static void call_load(struct redis_node *node, struct redis_call *call, const st
                       const struct redis_reply *reply)
 {
     struct redis_client *client = node->client;
-    if (call->state.tries >= TRIES_AT_ONCE_MAX || entry->script == REDIS_NO_SCRIPT) {
+    if (call->state.loads >= LOADS_MAX || entry->script == REDIS_NO_SCRIPT) {
         call_finish(client, call, REDIS_REFUSED, reply);
         return;
     }
@@ -188,7 +190,7 @@ static void call_load(struct redis_node *node, struct redis_call *call, const st
         return;
     }
     atomic_fetch_add_explicit(&client->repeats, 1, memory_order_relaxed);
-    call->state.tries++;
+    call->state.loads++;
     node_put(node, call);
 }
 

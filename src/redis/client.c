@@ -145,10 +145,10 @@ static void handle_closed(uv_handle_t *handle)
 void redis_client_close(struct redis_client *client)
 {
     client->closing = true;
-    redis_leave(client->redis, client);
     while (client->parked.first != NULL) call_finish(client, client->parked.first, REDIS_DOWN, NULL);
     while (client->nodes_count > 0) node_close(client->nodes[client->nodes_count - 1]);
     assert(client->in_flight == 0);
+    redis_leave(client->redis, client);
     uv_close((uv_handle_t *)&client->flush, handle_closed);
     uv_close((uv_handle_t *)&client->hurry, handle_closed);
     uv_close((uv_handle_t *)&client->tick, handle_closed);

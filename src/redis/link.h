@@ -63,7 +63,7 @@ static inline bool link_entry_left(const struct link *link, const struct link_en
     return entry->start < link->handed;
 }
 
-/* A command of parts; prefix_count of them come first, then those of a call. False: no room, nothing was put. */
+/* A command of parts. False: no room, nothing was put. */
 bool link_put(struct link *link, struct link_entry entry, const struct slice *parts, uint32_t count) MUST_USE;
 /* The call's command, as an entry of the call. */
 bool link_put_call(struct link *link, struct redis_call *call, const char *run_id) MUST_USE;

@@ -108,7 +108,8 @@ struct redis_call_state {
     struct wheel_timer deadline, retry;
     uint64_t sequence; /* among what was sent on the connection */
     uint8_t stage;
-    uint8_t tries;
+    uint8_t tries; /* repeats so far */
+    uint8_t loads; /* of these, because the script was missing */
     bool asking, inner;
 };
 

@@ -252,6 +252,20 @@ def test_killed_under_load_nothing_is_guessed(tmp_path):
         assert tally["answered"] > 8000 and tally["unknown"] > 0 and tally["down"] > 0
 
 
+def test_a_server_that_is_loading_is_waited_for(tmp_path):
+    with RedisServer(appendonly="yes", aof_use_rdb_preamble="no", key_load_delay="0", loading_process_events_interval_bytes="1024") as server, \
+            Probe(server.url, tmp_path) as probe:
+        probe.connected()
+        server.client().eval("for i = 1, 20000 do redis.call('SET', 'key' .. i, i) end", 0)
+        server.settings["key-load-delay"] = "150"  # microseconds: some seconds in all
+        probe.say("stream 4000000 8 50")
+        probe.streamed(100)
+        server.restart()
+        probe.streamed(100)
+        check(probe.halt(), counted([server.client()], 8), lossless=False)
+        assert "is still loading its data from disk" in probe.log_path.read_text()
+
+
 def test_an_answer_that_is_no_redis_is_said_so(tmp_path):
     with subprocess.Popen(["/usr/bin/python3", "-m", "http.server", "0", "--bind", "127.0.0.1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path,
                           env={**os.environ, "PYTHONUNBUFFERED": "1"}, preexec_fn=end_with_parent) as other:
@@ -295,7 +309,13 @@ def test_what_must_be_mended_is_one_sentence(case):
 def test_what_cannot_be_reached_is_one_sentence():
     port = free_port()
     assert reach(f"redis://127.0.0.1:{port}", wait_ms=300) == f"timeout Redis at 127.0.0.1:{port}: connection refused."
-    assert reach("redis://no-such-host.invalid", wait_ms=5000).startswith("timeout Redis at no-such-host.invalid:6379: ")
+    assert reach("redis://no-such-host.invalid", wait_ms=2500).startswith("timeout Redis at no-such-host.invalid:6379: ")
+
+
+@pytest.mark.parametrize("host", ["[::1]", "localhost", "127.0.0.1"])
+def test_addresses_of_both_kinds_and_names(host):
+    with RedisServer(bind="127.0.0.1 ::1") as server:
+        assert reach(f"redis://{host}:{server.port}") == "reached"
 
 
 def test_a_user_a_password_file_a_database_and_a_name(tmp_path):
@@ -432,6 +452,22 @@ def test_a_cluster_master_that_hangs_is_replaced(fresh, tmp_path):
         probe.answers_again("{k0}:h")
 
 
+def test_a_cluster_that_was_gone_altogether_is_found_again(fresh, tmp_path):
+    with Probe(fresh.url, tmp_path) as probe:
+        probe.connected()
+        probe.say("stream 4000000 30 100")
+        probe.streamed(1000)
+        for server in fresh.servers:
+            server.kill()
+        wait_until("down at once", lambda: probe.call("{k0}:h", "PING", time_ms=30000).result == "down")
+        for server in fresh.servers:
+            server.start()
+        fresh.wait_ok()
+        probe.connected()
+        probe.streamed(1000)
+        check(probe.halt(), ran_in(fresh, 30), lossless=False)
+
+
 def test_sentinels_lead_to_the_next_master(tmp_path):
     passwords = {"STAMPEDE_REDIS_PASSWORD": "one", "STAMPEDE_REDIS_SENTINEL_PASSWORD": "two"}
     with RedisSentinels(password="one", sentinel_password="two") as servers:
@@ -453,3 +489,8 @@ def test_sentinels_lead_to_the_next_master(tmp_path):
             assert probe.call("a", "PING").run_id == new.run_id() != before
             tally = check(probe.halt(), counted([new.client()], 4), lossless=False)
             assert tally["answered"] > 4000 and tally["down"] > 0
+            # Without any Sentinel the master that is known still serves.
+            for server in servers.sentinels:
+                server.kill()
+            wait_until("nobody to ask", lambda: "The Sentinel at" in probe.status()["error"])
+            assert probe.count("{k0}:h", "last").result == "answered"
