@@ -59,7 +59,8 @@ LIBS        := $(LLHTTP_LIBS) $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null) -lm
 BINARY   := $(BUILD)/stampede
 ARCHIVE  := $(BUILD)/libstampede.a
 SOURCES  := $(sort $(wildcard $(ROOMS:%=src/%/*.c)))
-OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(LLHTTP_OBJECTS)
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o $(LLHTTP_OBJECTS)
+LUA      := $(patsubst src/gate/scripts/%,$(BUILD)/lua/%,$(sort $(wildcard src/gate/scripts/*.lua)))
 
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
 SIM_TESTS  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/sim/test_*.c)))
@@ -190,7 +191,20 @@ $(BUILD)/openapi.c: docs/openapi.yaml
 	   od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'; \
 	   echo '};'; echo 'const size_t openapi_yaml_len = sizeof(openapi_yaml);'; } > $@
 
-$(BUILD)/obj/openapi.o: $(BUILD)/openapi.c $(BUILD)/flags
+# So are the scripts that decide inside Redis. They stand under lua/ as Redis gets them, which is what the tests run.
+$(LUA): $(BUILD)/lua/%.lua: src/gate/scripts/%.lua $(wildcard src/gate/scripts/parts/*.lua) src/bounds.h src/gate/scripts.h tools/lua-join
+	@mkdir -p $(@D)
+	@tools/lua-join $< > $@.new && mv $@.new $@
+
+$(BUILD)/gate_scripts.c: $(LUA)
+	@for file in $(LUA); do \
+	     echo "extern const char gate_script_$$(basename $$file .lua)[];"; \
+	     echo "const char gate_script_$$(basename $$file .lua)[] = {"; \
+	     od -An -v -tx1 $$file | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'; \
+	     echo '0 };'; \
+	 done > $@
+
+$(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o: $(BUILD)/obj/%.o: $(BUILD)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(OUR_CFLAGS) -c -o $@ $<

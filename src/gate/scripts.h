@@ -1,0 +1,180 @@
+/* scripts: the decisions of the engine as scripts inside Redis, for a gate that several machines share.
+ *
+ * The scripts are the files of gate/scripts, joined with their parts and embedded when the server is built (tools/lua-join).
+ * Each runs alone and whole: it reads and judges first, and what it writes after that cannot fail. Needs Redis 6.2 or later,
+ * or Valkey; every key is named in KEYS, so a cluster takes them too.
+ *
+ * KEYS of each, all seven, in this order. P is the prefix; the braces put a sale's keys on one machine of a cluster.
+ *   P{sale:ID}:state   hash    terms, counts (packed, see below), seller, fixed; loaded while a load is under way
+ *   P{sale:ID}:buyers  hash    buyer -> "grabs returns no": orders that count (held or paid), orders that have ended, the
+ * one that counted last (0: none) P{sale:ID}:orders  hash    number -> order line P{sale:ID}:keys    hash    buyer NUL key
+ * -> number; NUL id -> units added, for each id of a restock P{sale:ID}:tokens  hash    buyer -> nonce of a purchase token
+ * that is not spent P{sale:ID}:holds   zset    number, by pay_by P{sale:ID}:log     stream  what the ledger has to file
+ *
+ * An order line: "state units amount at pay_by nonce B K R buyer key ref", with a space between the numbers and after R and
+ * none between the three texts, which are B, K and R bytes long. State is that of enum order_state; amount is -1 without a
+ * price; pay_by 0 means paid at once; nonce 0 means none. ref is the payment's (paid, refund due), or the id of the release
+ * (cancelled, expired), or empty.
+ *
+ * ARGV[1] of each is the run id of the server as the node sees it, ARGV[2] the epoch it believes in, or "" for any. Numbers
+ * are decimal, without sign (but for -1 and withdrawals), zeros or spaces before them; wrong ones are BAD_INPUT. Order
+ * numbers and nonces are made by the node: 1 to 2^63 - 1. They never become a number inside, for Lua's are doubles.
+ *
+ * The reply is an array; its first element is a word: a verdict's (engine/verdict.h) or one of
+ *   NOT_LOADED                         the sale is not in this Redis
+ *   STALE run epoch at                 it was loaded into another server, or under another epoch
+ *   LOADING run epoch at               a load began at that time and has not ended
+ *   FULL at available                  the log has reached its bound: nothing was taken
+ *   DAMAGED why                        what stands in Redis contradicts itself; nothing was written: load it anew
+ *   NUMBER_TAKEN at available          (grab) another order has the number: two nodes have the same node number
+ *   NOT_EXPIRED, REFUND_DUE            (retake) held: pay it; not to be taken again: the money goes back
+ *   NOT_DUE                            (expire) its time to pay has not ended
+ * BAD_INPUT stands alone. All other replies go on with: at (ms; the time of the script, Redis's own, never below that of the
+ * last decision), available (units, after the decision). After these, where the word is one of those named:
+ *   integers                           grabs_left, and all that is at, available or a count
+ *   bulk strings                       everything else; all that may exceed 2^53
+ *
+ *  script   ARGV[3]…                                       reply after word, at, available
+ *  grab     no buyer key made units nonce flags            WON REPEATED ALREADY_WON: grabs_left entry no line
+ *  token    nonce buyer admission before                   DONE REPEATED: nonce entry; ALREADY_WON: "0" "" no line
+ *  pay      no ref amount kind filed                       DONE: kind entry no line; AMOUNT_MISMATCH REPEATED ALREADY_PAID
+ *                                                          NOT_HELD: "" "" no line
+ *  retake   no ref amount                                  as pay; NOT_EXPIRED REFUND_DUE: "" "" no line
+ *  cancel   no id by name reason filed                     DONE REPEATED NOT_HELD: "" entry no line
+ *  expire   id filed no… (1 to GATE_ITEMS_MAX, no twice)   DONE: for each number DONE, REPEATED, NOT_HELD, NOT_DUE or
+ *                                                          NO_SUCH_ORDER
+ *  undo     what no name entry                             NOT_HELD: "" "" no line
+ *  restock  id add filed                                   DONE: "" entry
+ *  change   what version filed note [9 terms, fixed]       DONE: "" entry
+ *  load     begin GATE_SALE_NUMBERS seller fixed
+ *           chunk items                                    DONE: orders and tokens loaded so far
+ *           end orders tokens
+ *  peek     -                                              DONE: epoch, entries of the log, orders, tokens not spent, holds;
+ *                                                          GATE_SALE_NUMBERS seller fixed
+ *  due      count (1 to GATE_ITEMS_MAX)                    DONE: no…, those due first first
+ * entry is the id of the log's entry, to be deleted once it is filed; "" where this call made none. Where line is told, it
+ * is of the order as it now is.
+ *
+ * grab: verdicts as engine_decide_grab(), in its order. Before REPEATED comes WON with entry "" where this buyer's order of
+ * this number is there already: asking again takes nothing. buyer "": nameless; made is the name that buyer_of() makes of
+ * the key for those ("key:…" or "cut:…"; "" without a key); a claim is named by the script. nonce "0": none. flags: letters
+ * b token_brought, a turned_away, t trusted, w won_first. BUSY: turned away, or nameless where the sale wants names.
+ *
+ * token: verdicts as engine_decide_token(). nonce is for a new one; before is token_ask's nonce, "0": none. A nonce whose
+ * giving was answered is never brought again: once spent it would be given once more.
+ *
+ * pay: verdicts as engine_decide_payment(). kind "": the gate decides what it leads to, and says it: paid, retaken or
+ * refund_due. "paid" or "refund_due": the ledger has decided, and only that is done; NOT_HELD where it cannot be.
+ * retake: the part of it that takes units, gate first: nothing else is ever written.
+ *
+ * cancel: verdicts as engine_decide_cancel(); by is enum canceller. expire: a hold that is not due is not ended, unless the
+ * ledger has ended it. id "" or 1 to GATE_ID_BYTES_MAX bytes: a release of the same id asked again is REPEATED.
+ *
+ * undo: what is "win" (name: the buyer) or "retake" (name: the payment's ref). Only for what the ledger has refused. The
+ * order of a win is gone, its key and its number of wins free, its token the buyer's again; a claim number is not given
+ * again. Its entry of the log is deleted in the same breath; with entry "" it is looked for. DONE, NO_SUCH_ORDER (not there,
+ * or no longer: done before), NOT_HELD (it has gone on), BAD_INPUT (also: the entry is another's).
+ *
+ * restock: verdicts as engine_decide_stock(), before them REPEATED or KEY_REUSED (other units) where the id was seen in this
+ * epoch. A withdrawal goes gate first. One that the ledger has filed brings the epoch it was filed in: a later load has it.
+ *
+ * change: what is terms, pause, resume or close; verdicts as engine_decide_change() without its name,
+ * engine_decide_switch(). version: of the sale in the ledger, which rises with each change; one not above the last applied
+ * is REPEATED; "0": none. fixed: the rest of what may not change once the sale is open (currency, admit_max, event), in any
+ * form that is the same when they are. note: whatever the ledger wants to find in the log.
+ *
+ * filed: "1" where the ledger has it already: no entry is logged, FULL never said, and what time alone would refuse (CLOSED,
+ * SALE_OPEN, NOT_DUE) is not asked. "0": an entry is logged.
+ *
+ * load: begin forgets all seven keys, the log too, unless the epoch is below the one there (STALE) or is open already
+ * (REPEATED). items of a chunk: "order" no state units amount at pay_by nonce buyer key ref, "token" buyer nonce; 1 to
+ * GATE_ITEMS_MAX of them; those that were there already are passed over. end says how many of each were sent, and opens the
+ * sale if they have all come and their units are those of the counts. A chunk or an end of another epoch is STALE, after the
+ * end REPEATED. */
+#ifndef STAMPEDE_GATE_SCRIPTS_H
+#define STAMPEDE_GATE_SCRIPTS_H
+
+#define GATE_SCRIPTS(ROW)                                                                                                   \
+    ROW(GRAB, grab)                                                                                                         \
+    ROW(TOKEN, token)                                                                                                       \
+    ROW(PAY, pay)                                                                                                           \
+    ROW(RETAKE, retake)                                                                                                     \
+    ROW(CANCEL, cancel)                                                                                                     \
+    ROW(EXPIRE, expire)                                                                                                     \
+    ROW(UNDO, undo)                                                                                                         \
+    ROW(RESTOCK, restock)                                                                                                   \
+    ROW(CHANGE, change)                                                                                                     \
+    ROW(LOAD, load)                                                                                                         \
+    ROW(PEEK, peek)                                                                                                         \
+    ROW(DUE, due)
+
+#define GATE_SCRIPT_ENUM(upper, lower) GATE_SCRIPT_##upper,
+enum gate_script_name { GATE_SCRIPTS(GATE_SCRIPT_ENUM) GATE_SCRIPT_COUNT };
+#undef GATE_SCRIPT_ENUM
+
+struct gate_script {
+    const char *name;
+    const char *text;
+};
+extern const struct gate_script gate_scripts[GATE_SCRIPT_COUNT];
+
+#define GATE_KEYS 7
+
+/* The numbers of a sale, in the order in which load takes and peek tells them. From price to late_payment they are the nine
+ * terms of change. t is the time of the last decision; log_max the most entries that the log may have. */
+#define GATE_SALE_NUMBERS(ROW)                                                                                              \
+    ROW(t)                                                                                                                  \
+    ROW(offered)                                                                                                            \
+    ROW(available)                                                                                                          \
+    ROW(held)                                                                                                               \
+    ROW(sold)                                                                                                               \
+    ROW(orders_made)                                                                                                        \
+    ROW(tokens_given)                                                                                                       \
+    ROW(price)                                                                                                              \
+    ROW(units_max)                                                                                                          \
+    ROW(grabs_max)                                                                                                          \
+    ROW(opens)                                                                                                              \
+    ROW(closes)                                                                                                             \
+    ROW(pay_within)                                                                                                         \
+    ROW(admission)                                                                                                          \
+    ROW(tokens_max)                                                                                                         \
+    ROW(late_payment)                                                                                                       \
+    ROW(paused)                                                                                                             \
+    ROW(closed)                                                                                                             \
+    ROW(log_max)                                                                                                            \
+    ROW(version)
+
+/* Entries of the log. All have kind, epoch and at; what else, by kind. nth: the orders that the buyer has had in the sale,
+ * with this one, whatever has become of them; a sale's buyer has each nth once. */
+#define GATE_LOG_KINDS(ROW)                                                                                                 \
+    ROW(won, "no nth order")                                                                                                \
+    ROW(token_given, "no buyer") /* no: the nonce */                                                                        \
+    ROW(paid, "no units ref")                                                                                               \
+    ROW(retaken, "no units ref")                                                                                            \
+    ROW(refund_due, "no units ref")                                                                                         \
+    ROW(cancelled, "no units by reason id")                                                                                 \
+    ROW(expired, "no units id")                                                                                             \
+    ROW(stock_added, "id add")                                                                                              \
+    ROW(sale_changed, "version note")                                                                                       \
+    ROW(sale_paused, "version note")                                                                                        \
+    ROW(sale_resumed, "version note")                                                                                       \
+    ROW(sale_closed, "version note")
+
+/* What follows is written into the scripts by its name, as the bounds of bounds.h are. */
+#define GATE_ITEMS_MAX 200
+#define GATE_ID_BYTES_MAX 64
+#define GATE_NOTE_BYTES_MAX 4096
+#define GATE_LOG_MAX 100000000
+#define GATE_ADMISSION_OPEN 0
+#define GATE_ADMISSION_TOKEN 2
+#define GATE_ADMISSION_LAST 3
+#define GATE_LATE_PAYMENT_RETAKE 0
+#define GATE_LATE_PAYMENT_LAST 1
+#define GATE_CANCELLER_BUYER '1'
+#define GATE_CANCELLER_SELLER '2'
+#define GATE_CANCELLER_ADMIN '3'
+/* struct.pack() of Lua: doubles, then the run id and the epoch, each after a byte with its length. */
+#define GATE_TERMS_FORMAT ">ddddddddddddddBc0Bc0"
+#define GATE_COUNTS_FORMAT ">ddddddd"
+
+#endif
