@@ -19,7 +19,7 @@ ifeq ($(origin CC),default)
 CC         := gcc
 endif
 
-PACKAGES := libuv jansson libssl libcrypto libargon2 sqlite3 libcurl libmariadb hiredis
+PACKAGES := libuv jansson libssl libcrypto libargon2 sqlite3 libcurl libmariadb hiredis librabbitmq rdkafka
 PKG      := pkg-config
 PKG_OK   := $(shell $(PKG) --exists $(PACKAGES) 2>/dev/null && echo yes)
 

@@ -1,6 +1,6 @@
 /* Where the options say that the ledger is. */
+#include "base/secret_file.h"
 #include "command/command.h"
-#include "people/secret_file.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
@@ -28,7 +28,9 @@ static bool password_take(const struct config *config, struct command_places *ou
         fprintf(stderr, "stampede: the password in " PASSWORD_VARIABLE " is too long\n");
         return false;
     }
-    const struct secret_file file = { .path = config->ledger_password_file, .what = "password of the ledger" };
+    const struct secret_file file = { .room = "ledger",
+                                      .path = config->ledger_password_file,
+                                      .what = "password of the ledger" };
     struct slice text;
     if (secret_file_read(&file, &text) != FAULT_NONE) {
         fprintf(stderr, "stampede: cannot read ledger_password_file %s\n", config->ledger_password_file);

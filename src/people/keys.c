@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/secret_file.h"
 #include "base/text.h"
-#include "people/secret_file.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ enum fault keys_open(struct jwt_ring **out, const char *path, struct slice env)
     *out = NULL;
     if (env.len > 0) return ring_open(out, env, "the environment");
 
-    const struct secret_file file = { .path = path, .what = "signing keys", .first = first_key };
+    const struct secret_file file = { .room = "people", .path = path, .what = "signing keys", .first = first_key };
     struct slice text;
     enum fault fault = secret_file_read(&file, &text);
     if (fault != FAULT_NONE) return fault;

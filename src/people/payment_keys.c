@@ -1,8 +1,8 @@
 #include "people/payment_keys.h"
 
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "base/text.h"
-#include "people/secret_file.h"
 
 #include <openssl/crypto.h>
 #include <pthread.h>
@@ -91,7 +91,9 @@ enum fault payment_keys_open(struct payment_keys **out, const char *path, struct
         fault = secrets_read(&keys->secrets, env, "the environment");
     } else {
         snprintf(keys->path, sizeof(keys->path), "%s", path);
-        const struct secret_file file = { .path = keys->path, .what = "payment secrets", .first = first_secret };
+        const struct secret_file file = {
+            .room = "people", .path = keys->path, .what = "payment secrets", .first = first_secret
+        };
         fault = file_load(&keys->secrets, &file);
     }
     if (fault != FAULT_NONE) {
@@ -113,7 +115,7 @@ void payment_keys_close(struct payment_keys *keys)
 void payment_keys_reload(struct payment_keys *keys)
 {
     struct secrets fresh;
-    const struct secret_file file = { .path = keys->path, .what = "payment secrets" };
+    const struct secret_file file = { .room = "people", .path = keys->path, .what = "payment secrets" };
     if (keys->path[0] == '\0') return;
     if (file_load(&fresh, &file) != FAULT_NONE) {
         log_error("people", "the payment secrets stay as they were");

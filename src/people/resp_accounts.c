@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "base/text.h"
 #include "people/people.h"
-#include "people/secret_file.h"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -171,7 +171,7 @@ static bool entries_take(struct resp_accounts *accounts, const struct entries *e
 
 static enum fault file_load(struct resp_accounts *accounts)
 {
-    const struct secret_file file = { .path = accounts->path, .what = "passwords of RESP accounts" };
+    const struct secret_file file = { .room = "people", .path = accounts->path, .what = "passwords of RESP accounts" };
     struct slice text;
     enum fault fault = secret_file_read(&file, &text);
     if (fault != FAULT_NONE) return fault;

@@ -1,4 +1,4 @@
-#include "people/secret_file.h"
+#include "base/secret_file.h"
 
 #include "base/disk.h"
 #include "base/log.h"
@@ -35,7 +35,7 @@ static enum fault file_make(const struct secret_file *file)
     if (fault == FAULT_NONE) fault = disk_rename(fresh, file->path);
     if (fault == FAULT_NONE) fault = disk_sync_folder(dirname(folder));
     OPENSSL_cleanse(text, sizeof(text));
-    if (fault == FAULT_NONE) log_info("people", "made %s in %s", file->what, file->path);
+    if (fault == FAULT_NONE) log_info(file->room, "made %s in %s", file->what, file->path);
     return fault;
 }
 
@@ -43,15 +43,15 @@ static enum fault file_check(int fd, const struct secret_file *file)
 {
     struct stat about;
     if (fstat(fd, &about) != 0) {
-        log_error("people", "cannot look at %s: %s", file->path, strerror(errno));
+        log_error(file->room, "cannot look at %s: %s", file->path, strerror(errno));
         return FAULT_DISK;
     }
     if (!S_ISREG(about.st_mode) || about.st_size > FILE_BYTES_MAX) {
-        log_error("people", "%s is not a file of %s", file->path, file->what);
+        log_error(file->room, "%s is not a file of %s", file->path, file->what);
         return FAULT_CONFIG;
     }
     if ((about.st_mode & 077) != 0) {
-        log_error("people",
+        log_error(file->room,
                   "%s has mode %04o: others could read the %s; make it 0600 (chmod 600), and if they may have been read,"
                   " replace them",
                   file->path, (unsigned)(about.st_mode & 07777), file->what);
@@ -87,4 +87,31 @@ void secret_file_release(struct slice text)
     if (text.data == NULL) return;
     OPENSSL_cleanse((char *)text.data, FILE_BYTES_MAX);
     free((char *)text.data);
+}
+
+enum fault password_find(char out[PASSWORD_TEXT_BYTES], const struct password_source *source)
+{
+    out[0] = '\0';
+    const char *given = getenv(source->variable);
+    struct slice text = slice_of(given != NULL ? given : ""), read = { NULL, 0 };
+    if (text.len == 0 && source->path[0] == '\0') return FAULT_NONE;
+    if (source->path[0] != '\0') {
+        const struct secret_file file = { .room = source->room, .path = source->path, .what = source->what };
+        enum fault fault = secret_file_read(&file, &read);
+        if (fault != FAULT_NONE) return fault;
+        text = read;
+    }
+    const char *end = text.len > 0 ? memchr(text.data, '\n', text.len) : NULL;
+    if (end != NULL) text.len = (size_t)(end - text.data);
+    if (text.len > 0 && text.data[text.len - 1] == '\r') text.len--;
+    bool good = text.len > 0 && text.len < PASSWORD_TEXT_BYTES && memchr(text.data, '\0', text.len) == NULL;
+    if (good) {
+        memcpy(out, text.data, text.len);
+        out[text.len] = '\0';
+    } else {
+        log_error(source->room, "the %s, from %s, has no line, or one that is too long", source->what,
+                  read.data != NULL ? source->path : source->variable);
+    }
+    secret_file_release(read);
+    return good ? FAULT_NONE : FAULT_CONFIG;
 }
