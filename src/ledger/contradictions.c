@@ -5,7 +5,8 @@
 
 enum fault ledger_each_contradiction(struct ledger *ledger, void (*visit)(void *arg, const char *text), void *arg)
 {
-    static const enum statement questions[] = { STATEMENT_OUTBOX_WRONG, STATEMENT_OUTBOX_TWICE, STATEMENT_EVENTS_WRONG,
+    static const enum statement questions[] = { STATEMENT_OUTBOX_WRONG,        STATEMENT_OUTBOX_TWICE,
+                                                STATEMENT_PUBLICATIONS_WRONG,  STATEMENT_EVENTS_WRONG,
                                                 STATEMENT_SUBSCRIPTIONS_WRONG, STATEMENT_SALES_EVENTLESS };
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         struct cursor *s;

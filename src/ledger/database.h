@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct notice;
+
 enum statement {
     STATEMENT_BEGIN,
     STATEMENT_BEGIN_READ,
@@ -123,6 +125,17 @@ enum statement {
     STATEMENT_UNSUBSCRIBE,
     STATEMENT_GOODS_OF_EVENT,
     STATEMENT_GOODS_OF_EVENT_NAME,
+    STATEMENT_PUBLISHING,
+    STATEMENT_PUBLISHING_SET,
+    STATEMENT_PUBLISHING_TOLD,
+    STATEMENT_PUBLICATION_INSERT,
+    STATEMENT_PUBLICATION_DELETE,
+    STATEMENT_PUBLICATIONS,
+    STATEMENT_PUBLICATIONS_DROPPED,
+    STATEMENT_PUBLICATIONS_OLDEST,
+    STATEMENT_PUBLICATIONS_CLOSINGS,
+    STATEMENT_PUBLICATIONS_FILE_CLOSINGS,
+    STATEMENT_PUBLICATIONS_WRONG,
     STATEMENT_COUNT
 };
 extern const char *const statement_sql[STATEMENT_COUNT]; /* as SQLite reads it */
@@ -196,6 +209,13 @@ struct hooked_sale {
 };
 #define HOOKED_SALES 256
 
+/* What filing knows of publishing, as of this transaction. */
+struct publication_filing {
+    bool on;
+    uint64_t waiting, waiting_max;
+    uint64_t dropped; /* in this transaction, and not yet written */
+};
+
 struct ledger {
     const struct driver *driver;
     void *connection; /* the driver's own */
@@ -213,6 +233,7 @@ struct ledger {
     uint64_t hooks_version; /* that hooked was read at, and one more: 0 is before the first time */
     bool hooks_any;
     struct hooked_sale hooked[HOOKED_SALES];
+    struct publication_filing publishing;
 };
 
 /* Which fault a failure is: FAULT_DAMAGE for a malformed file, FAULT_TIMEOUT for what others lock, FAULT_SPACE for a full
@@ -254,6 +275,10 @@ enum fault filing_flush_one(struct ledger *ledger, enum statement id) MUST_USE;
  * after the decision's own rows and sums. */
 enum fault outbox_file_begin(struct ledger *ledger) MUST_USE;
 enum fault outbox_file(struct ledger *ledger, const struct decision *decision) MUST_USE;
+/* publications.c: what is published, in the same way; only while it is on. end: before the commit. */
+enum fault publications_file_begin(struct ledger *ledger) MUST_USE;
+enum fault publications_file(struct ledger *ledger, const struct notice *notice) MUST_USE;
+enum fault publications_file_end(struct ledger *ledger) MUST_USE;
 /* Around small transactions. end commits, or rolls back for a fault, and answers the fault. */
 enum fault small_begin(struct ledger *ledger) MUST_USE;
 enum fault small_end(struct ledger *ledger, enum fault fault) MUST_USE;

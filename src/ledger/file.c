@@ -233,6 +233,7 @@ enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *
     for (size_t i = 0; i < TALLIES && fault == FAULT_NONE; i++) {
         if (ledger->tallies[i].sale_id != 0) fault = tally_write(ledger, &ledger->tallies[i]);
     }
+    if (fault == FAULT_NONE) fault = publications_file_end(ledger);
     if (fault == FAULT_NONE) fault = point_move(ledger, from, to);
     if (fault == FAULT_NONE) fault = ledger_commit(ledger);
     if (fault != FAULT_NONE) ledger_file_rollback(ledger);

@@ -180,6 +180,21 @@ static const char *const version_1[] = {
     " PRIMARY KEY (event, buyer),"
     " UNIQUE KEY subscriptions_by_place (event, place)" TABLE_END,
 
+    "CREATE TABLE publications ("
+    " id BIGINT PRIMARY KEY AUTO_INCREMENT,"
+    " kind TINYINT NOT NULL,"
+    " sale BIGINT NOT NULL,"
+    " order_no BIGINT NOT NULL,"
+    " at_ms BIGINT NOT NULL" TABLE_END,
+    "CREATE TABLE publishing ("
+    " one TINYINT PRIMARY KEY CHECK (one = 1),"
+    " name VARCHAR(16) NOT NULL,"
+    " state TINYINT NOT NULL,"
+    " waiting_max BIGINT NOT NULL,"
+    " told_ms BIGINT NOT NULL,"
+    " dropped BIGINT NOT NULL" TABLE_END,
+
+    "INSERT INTO publishing VALUES (1, '', 0, 0, 0, 0)",
     "INSERT INTO outbox_mark VALUES (1, 0, 0)",
     "INSERT INTO point VALUES (1, 0, 0, 0, 0, x'00000000000000000000000000000000')",
 };

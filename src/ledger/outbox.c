@@ -60,6 +60,7 @@ enum fault outbox_file_begin(struct ledger *ledger)
 {
     struct outbox_mark mark;
     enum fault fault = ledger_outbox_mark(ledger, &mark);
+    if (fault == FAULT_NONE) fault = publications_file_begin(ledger);
     if (fault != FAULT_NONE) return fault;
     ledger->transaction++;
     if (ledger->hooks_version == mark.hooks_version + 1) return FAULT_NONE;
@@ -118,7 +119,7 @@ static enum fault hooked_find(struct ledger *ledger, const struct decision *d, s
 {
     struct hooked_sale *hooked = &ledger->hooked[d->sale_id % HOOKED_SALES];
     *out = hooked;
-    bool current = hooked->transaction == ledger->transaction || !hooked->hooked;
+    bool current = hooked->transaction == ledger->transaction || (!hooked->hooked && !ledger->publishing.on);
     if (hooked->sale_id != d->sale_id || !current) return hooked_read(ledger, d->sale_id, hooked);
     hooked->available += available_change(d);
     return FAULT_NONE;
@@ -146,24 +147,31 @@ static enum notice_kind notice_kind_of(enum decision_kind kind)
     }
 }
 
+/* Into the outbox of its seller, if they have a hook, and among what is published. */
+static enum fault notice_file(struct ledger *ledger, const struct hooked_sale *hooked, const struct notice *notice)
+{
+    bool told = hooked->hooked && notice->at_ms >= hooked->since_ms;
+    enum fault fault = told ? notice_insert(ledger, slice_of(hooked->seller), notice) : FAULT_NONE;
+    return fault == FAULT_NONE && ledger->publishing.on ? publications_file(ledger, notice) : fault;
+}
+
 enum fault outbox_file(struct ledger *ledger, const struct decision *d)
 {
-    if (!ledger->hooks_any) return FAULT_NONE;
+    if (!ledger->hooks_any && !ledger->publishing.on) return FAULT_NONE;
     struct hooked_sale *hooked;
     enum fault fault = hooked_find(ledger, d, &hooked);
-    if (fault != FAULT_NONE || !hooked->hooked || d->at_ms < hooked->since_ms) return fault;
+    if (fault != FAULT_NONE) return fault;
 
-    struct slice seller = slice_of(hooked->seller);
     struct notice notice = { .kind = notice_kind_of(d->kind), .sale_id = d->sale_id, .at_ms = d->at_ms };
     if (d->kind == DECISION_WON) {
         notice.order_no = d->seq;
     } else if (notice.kind != 0 && notice.kind != NOTICE_SALE_CLOSED) {
         notice.order_no = d->ended.order_no;
     }
-    if (notice.kind != 0) fault = notice_insert(ledger, seller, &notice);
+    if (notice.kind != 0) fault = notice_file(ledger, hooked, &notice);
     if (fault != FAULT_NONE || hooked->available != 0 || available_change(d) >= 0) return fault;
-    return notice_insert(ledger, seller,
-                         &(struct notice){ .kind = NOTICE_SALE_SOLD_OUT, .sale_id = d->sale_id, .at_ms = d->at_ms });
+    return notice_file(ledger, hooked,
+                       &(struct notice){ .kind = NOTICE_SALE_SOLD_OUT, .sale_id = d->sale_id, .at_ms = d->at_ms });
 }
 
 enum fault ledger_outbox_moments(struct ledger *ledger, struct outbox_span span, bool *any)

@@ -197,6 +197,22 @@ static const char *const schema[] = {
     " PRIMARY KEY (event, buyer)) STRICT, WITHOUT ROWID",
     "CREATE UNIQUE INDEX subscriptions_by_place ON subscriptions (event, place)",
 
+    /* What waits to be published, and whether anything is. As in the outbox, an id is never given twice. */
+    "CREATE TABLE publications ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " kind INTEGER NOT NULL,"
+    " sale INTEGER NOT NULL,"
+    " order_no INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE publishing ("
+    " one INTEGER PRIMARY KEY CHECK (one = 1),"
+    " name TEXT NOT NULL," /* empty: it was never on */
+    " state INTEGER NOT NULL,"
+    " waiting_max INTEGER NOT NULL,"
+    " told_ms INTEGER NOT NULL,"
+    " dropped INTEGER NOT NULL) STRICT",
+
+    "INSERT INTO publishing VALUES (1, '', 0, 0, 0, 0)",
     "INSERT INTO outbox_mark VALUES (1, 0, 0)",
     "INSERT INTO point VALUES (1, 0, 0, 0, 0, zeroblob(16))",
     "INSERT INTO meta VALUES (1, " TEXT_OF(SCHEMA_VERSION) ")",

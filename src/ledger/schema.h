@@ -6,7 +6,7 @@
 
 struct ledger;
 
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
 #define ORDERS_ERA_BITS 16 /* order numbers that differ only in these bits are of one era */
 
 /* Makes the tables in an empty database, in one transaction, or checks the version of those that are there. Two processes

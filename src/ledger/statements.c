@@ -350,5 +350,30 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "SELECT s.id FROM events AS e INDEXED BY events_by_name CROSS JOIN sales AS s INDEXED BY sales_by_event"
         " ON s.event_id = e.id AND s.event_id > 0 WHERE e.name = ?1 AND s.name = ?2"
         " ORDER BY s.over_ms > ?3 DESC, e.id LIMIT 1",
+
+    [STATEMENT_PUBLISHING] =
+        "SELECT name, state, waiting_max, told_ms, dropped, coalesce((SELECT min(id) FROM publications), 0),"
+        " coalesce((SELECT max(id) FROM publications), 0) FROM publishing",
+    [STATEMENT_PUBLISHING_SET] = "UPDATE publishing SET name = ?1, state = ?2, waiting_max = ?3, told_ms = ?4",
+    [STATEMENT_PUBLISHING_TOLD] = "UPDATE publishing SET told_ms = ?2 WHERE told_ms <= ?1",
+    [STATEMENT_PUBLICATION_INSERT] = "INSERT INTO publications (kind, sale, order_no, at_ms) VALUES (?1, ?2, ?3, ?4)",
+    [STATEMENT_PUBLICATION_DELETE] = "DELETE FROM publications WHERE id = ?1",
+    [STATEMENT_PUBLICATIONS] = "SELECT id, kind, sale, order_no, at_ms FROM publications ORDER BY id LIMIT ?1",
+    [STATEMENT_PUBLICATIONS_DROPPED] = "UPDATE publishing SET dropped = dropped + ?1",
+    [STATEMENT_PUBLICATIONS_OLDEST] = "SELECT at_ms FROM publications ORDER BY id LIMIT 1",
+    [STATEMENT_PUBLICATIONS_CLOSINGS] = "SELECT EXISTS (SELECT 1 FROM sales WHERE over_ms > ?1 AND over_ms <= ?2)",
+    [STATEMENT_PUBLICATIONS_FILE_CLOSINGS] =
+        "INSERT INTO publications (kind, sale, order_no, at_ms) SELECT ?3, id, 0, over_ms FROM sales"
+        " WHERE over_ms > ?1 AND over_ms <= ?2 ORDER BY over_ms, id",
+    [STATEMENT_PUBLICATIONS_WRONG] =
+        "SELECT 'publication ' || n.id || ': ' || CASE"
+        " WHEN n.kind NOT BETWEEN 1 AND 9 THEN 'there is no kind ' || n.kind"
+        " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
+        " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
+        " WHEN s.id IS NULL THEN 'sale ' || n.sale || ' is not in the ledger'"
+        " WHEN NOT coalesce(" NOTICE_HAPPENED ", 0) THEN 'what it tells did not happen' END AS wrong"
+        " FROM (SELECT id, kind, sale, order_no, at_ms, 0 AS part FROM publications) AS n"
+        " LEFT JOIN orders AS o ON o.no = n.order_no LEFT JOIN sales AS s ON s.id = n.sale"
+        " LEFT JOIN events AS e ON e.id = 0 WHERE wrong IS NOT NULL ORDER BY n.id",
 };
 /* clang-format on */

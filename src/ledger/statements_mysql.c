@@ -57,6 +57,16 @@ const char *const statement_mysql[STATEMENT_COUNT] = {
         " FROM outbox AS n LEFT JOIN hooks AS h ON h.seller = n.seller LEFT JOIN orders AS o ON o.no = n.order_no"
         " LEFT JOIN sales AS s ON s.id = n.sale LEFT JOIN events AS e ON e.id = n.event) AS judged"
         " WHERE wrong IS NOT NULL ORDER BY id",
+    [STATEMENT_PUBLICATIONS_WRONG] =
+        "SELECT wrong FROM (SELECT n.id, 'publication ' || n.id || ': ' || CASE"
+        " WHEN n.kind NOT BETWEEN 1 AND 9 THEN 'there is no kind ' || n.kind"
+        " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
+        " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
+        " WHEN s.id IS NULL THEN 'sale ' || n.sale || ' is not in the ledger'"
+        " WHEN NOT coalesce(" NOTICE_HAPPENED ", 0) THEN 'what it tells did not happen' END AS wrong"
+        " FROM (SELECT id, kind, sale, order_no, at_ms, 0 AS part FROM publications) AS n"
+        " LEFT JOIN orders AS o ON o.no = n.order_no LEFT JOIN sales AS s ON s.id = n.sale"
+        " LEFT JOIN events AS e ON e.id = 0) AS judged WHERE wrong IS NOT NULL ORDER BY id",
     [STATEMENT_EVENTS_WRONG] =
         "SELECT wrong FROM (SELECT id, 'event ' || id || ': ' || CASE WHEN subscribers <> found THEN 'it has ' || found ||"
         " ' subscribers and counts ' || subscribers WHEN found <> place_next"

@@ -1,0 +1,215 @@
+/* What is to be published to the operator's queue. Filing runs inside the clerk's transaction; the rest are small
+ * transactions of the publisher and of the start. */
+#include "ledger/publications.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "ledger/database.h"
+
+#include <assert.h>
+
+/* Filing. */
+
+static enum fault row_read(struct ledger *ledger, struct publication_filing *filing, struct publishing_mark *mark)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_PUBLISHING, &s);
+    if (fault != FAULT_NONE) return fault;
+    enum step step = cursor_step(s);
+    bool good = step == STEP_ROW && row_string(s, 0, mark->name, sizeof(mark->name));
+    if (good) {
+        filing->on = column_number(s, 1) != 0;
+        filing->waiting_max = (uint64_t)column_number(s, 2);
+        mark->told_ms = (uint64_t)column_number(s, 3);
+        mark->dropped = (uint64_t)column_number(s, 4);
+        uint64_t first = (uint64_t)column_number(s, 5), last = (uint64_t)column_number(s, 6);
+        filing->waiting = first != 0 ? last - first + 1 : 0;
+    }
+    fault = statement_close(ledger, STATEMENT_PUBLISHING, step);
+    if (fault == FAULT_NONE && !good) {
+        log_error("ledger", "%s does not say whether it is published", ledger->path);
+        return FAULT_DAMAGE;
+    }
+    return fault;
+}
+
+enum fault publications_file_begin(struct ledger *ledger)
+{
+    struct publishing_mark mark;
+    ledger->publishing.dropped = 0;
+    return row_read(ledger, &ledger->publishing, &mark);
+}
+
+enum fault publications_file(struct ledger *ledger, const struct notice *notice)
+{
+    struct publication_filing *filing = &ledger->publishing;
+    assert(filing->on);
+    if (filing->waiting >= filing->waiting_max) {
+        filing->dropped++;
+        return FAULT_NONE;
+    }
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_PUBLICATION_INSERT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, (uint64_t)notice->kind);
+    bind_number(s, 2, notice->sale_id);
+    bind_number(s, 3, notice->order_no);
+    bind_number(s, 4, notice->at_ms);
+    filing->waiting++;
+    return statement_close(ledger, STATEMENT_PUBLICATION_INSERT, cursor_step(s));
+}
+
+enum fault publications_file_end(struct ledger *ledger)
+{
+    if (ledger->publishing.dropped == 0) return FAULT_NONE;
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_PUBLICATIONS_DROPPED, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, ledger->publishing.dropped);
+    return statement_close(ledger, STATEMENT_PUBLICATIONS_DROPPED, cursor_step(s));
+}
+
+/* The start. */
+
+static enum fault row_write(struct ledger *ledger, const struct publishing *publishing, uint64_t now_ms)
+{
+    struct publication_filing before;
+    struct publishing_mark mark;
+    enum fault fault = row_read(ledger, &before, &mark);
+    if (fault != FAULT_NONE) return fault;
+    if (mark.name[0] == '\0') {
+        uint8_t bytes[PUBLISHING_NAME_BYTES / 2];
+        random_bytes(bytes, sizeof(bytes));
+        hex_encode(mark.name, bytes, sizeof(bytes));
+        mark.name[PUBLISHING_NAME_BYTES] = '\0';
+    }
+    struct cursor *s;
+    fault = statement_open(ledger, STATEMENT_PUBLISHING_SET, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_string(s, 1, mark.name);
+    bind_number(s, 2, publishing->on);
+    bind_number(s, 3, publishing->waiting_max);
+    bind_number(s, 4, publishing->on && !before.on ? now_ms : mark.told_ms);
+    return statement_close(ledger, STATEMENT_PUBLISHING_SET, cursor_step(s));
+}
+
+enum fault ledger_publishing_set(struct ledger *ledger, const struct publishing *publishing, uint64_t now_ms)
+{
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    fault = row_write(ledger, publishing, now_ms);
+    return small_end(ledger, fault);
+}
+
+/* What the publisher asks and records. */
+
+enum fault ledger_publishing_mark(struct ledger *ledger, struct publishing_mark *out)
+{
+    struct publication_filing filing;
+    return row_read(ledger, &filing, out);
+}
+
+static bool row_publication(struct cursor *s, struct notice *out)
+{
+    uint32_t kind;
+    *out = (struct notice){ .id = 0 };
+    bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_u32(s, 1, NOTICE_SALE_TIMED_OUT, &kind) && kind != 0 &&
+                row_u64(s, 2, INT64_MAX, &out->sale_id) && row_u64(s, 3, INT64_MAX, &out->order_no) &&
+                row_u64(s, 4, INT64_MAX, &out->at_ms);
+    if (!good) return false;
+    out->kind = (enum notice_kind)kind;
+    return (out->kind <= NOTICE_ORDER_REFUND_DUE) == (out->order_no != 0);
+}
+
+enum fault ledger_publications(struct ledger *ledger, uint32_t limit, void (*visit)(void *arg, const struct notice *notice),
+                               void *arg)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_PUBLICATIONS, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, limit);
+    enum step step;
+    bool good = true;
+    while (good && (step = cursor_step(s)) == STEP_ROW) {
+        struct notice notice;
+        good = row_publication(s, &notice);
+        if (good) visit(arg, &notice);
+    }
+    fault = statement_close(ledger, STATEMENT_PUBLICATIONS, step);
+    if (fault == FAULT_NONE && !good) {
+        log_error("ledger", "%s has a publication that cannot be", ledger->path);
+        return FAULT_DAMAGE;
+    }
+    return fault;
+}
+
+enum fault ledger_publications_delete(struct ledger *ledger, const uint64_t *ids, size_t count)
+{
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    /* One by one: where several nodes file, an id below the last may be committed after it was read. */
+    for (size_t i = 0; i < count && fault == FAULT_NONE; i++) {
+        struct cursor *s;
+        fault = statement_open(ledger, STATEMENT_PUBLICATION_DELETE, &s);
+        if (fault != FAULT_NONE) break;
+        bind_number(s, 1, ids[i]);
+        fault = statement_close(ledger, STATEMENT_PUBLICATION_DELETE, cursor_step(s));
+    }
+    return small_end(ledger, fault);
+}
+
+enum fault ledger_publications_moments(struct ledger *ledger, struct outbox_span span, bool *any)
+{
+    *any = false;
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_PUBLICATIONS_CLOSINGS, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, span.from_ms);
+    bind_number(s, 2, span.to_ms);
+    enum step step = cursor_step(s);
+    *any = step == STEP_ROW && column_number(s, 0) != 0;
+    return statement_close(ledger, STATEMENT_PUBLICATIONS_CLOSINGS, step);
+}
+
+static enum fault closings_file(struct ledger *ledger, struct outbox_span span)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_PUBLICATIONS_FILE_CLOSINGS, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, span.from_ms);
+    bind_number(s, 2, span.to_ms);
+    bind_number(s, 3, NOTICE_SALE_TIMED_OUT);
+    return statement_close(ledger, STATEMENT_PUBLICATIONS_FILE_CLOSINGS, cursor_step(s));
+}
+
+enum fault ledger_publications_file_moments(struct ledger *ledger, struct outbox_span span)
+{
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    struct cursor *s;
+    fault = statement_open(ledger, STATEMENT_PUBLISHING_TOLD, &s);
+    if (fault == FAULT_NONE) {
+        bind_number(s, 1, span.from_ms);
+        bind_number(s, 2, span.to_ms);
+        fault = statement_close(ledger, STATEMENT_PUBLISHING_TOLD, cursor_step(s));
+    }
+    if (fault == FAULT_NONE && ledger_changes(ledger) == 1) fault = closings_file(ledger, span);
+    return small_end(ledger, fault);
+}
+
+enum fault ledger_publications_count(struct ledger *ledger, struct publications_count *out)
+{
+    struct publication_filing filing;
+    struct publishing_mark mark;
+    *out = (struct publications_count){ .waiting = 0 };
+    enum fault fault = row_read(ledger, &filing, &mark);
+    struct cursor *s;
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_PUBLICATIONS_OLDEST, &s);
+    if (fault != FAULT_NONE) return fault;
+    enum step step = cursor_step(s);
+    out->oldest_ms = step == STEP_ROW ? (uint64_t)column_number(s, 0) : 0;
+    out->waiting = filing.waiting;
+    out->dropped = mark.dropped;
+    return statement_close(ledger, STATEMENT_PUBLICATIONS_OLDEST, step);
+}
