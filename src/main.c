@@ -9,10 +9,11 @@
 #include "gate/gate.h"
 #include "gateway/server.h"
 #include "guard/blocks.h"
-#include "ledger/ledger.h"
+#include "ledger/publications.h"
 #include "people/payment_keys.h"
 #include "people/people.h"
 #include "people/resp_accounts.h"
+#include "publisher/publisher.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -40,6 +41,7 @@ struct app {
     struct payment_keys *payment_keys;
     struct clerk *clerk;
     struct courier *courier;
+    struct publisher *publisher;
     struct blocks *blocks;
     struct guard *guard;
     struct lines *lines;
@@ -166,7 +168,11 @@ static enum fault clerk_start(struct app *app)
         .journal_folder = app->journal_folder,
         .pause_ms = (uint32_t)app->config.clerk_pause_ms,
     };
-    return clerk_open(&app->clerk, &options, app->gate);
+    /* Before anything is filed: what is decided from here on is published, or not. */
+    const struct publishing publishing = { .on = strcmp(app->config.publish, "off") != 0,
+                                           .waiting_max = (uint64_t)app->config.publish_waiting_max };
+    enum fault fault = ledger_publishing_set(app->ledger, &publishing, gate_now_ms(app->gate));
+    return fault != FAULT_NONE ? fault : clerk_open(&app->clerk, &options, app->gate);
 }
 
 static void clerk_stop(struct app *app)
@@ -198,6 +204,17 @@ static enum fault courier_start(struct app *app)
 static void courier_stop(struct app *app)
 {
     courier_close(app->courier);
+}
+
+static enum fault publisher_start(struct app *app)
+{
+    const struct publisher_options options = { &app->places.ledger, app->config.publish, app->config.publish_password_file };
+    return publisher_open(&app->publisher, &options, app->gate, app->clerk);
+}
+
+static void publisher_stop(struct app *app)
+{
+    publisher_close(app->publisher);
 }
 
 static enum fault blocks_start(struct app *app)
@@ -296,6 +313,7 @@ static enum fault server_begin(struct app *app)
                                  .people = app->people,
                                  .clerk = app->clerk,
                                  .courier = app->courier,
+                                 .publisher = app->publisher,
                                  .guard = app->guard,
                                  .lines = app->lines,
                                  .blocks = app->blocks,
@@ -328,21 +346,13 @@ static const struct {
     { "payment secrets", payment_keys_start, payment_keys_end },
     { "clerk", clerk_start, clerk_stop },
     { "courier", courier_start, courier_stop },
+    { "publisher", publisher_start, publisher_stop },
     { "block list", blocks_start, blocks_stop },
     { "guard", guard_start, guard_stop },
     { "lines", lines_begin, lines_end },
     { "gateway", server_begin, server_end },
 };
 #define STEPS (sizeof steps / sizeof *steps)
-
-static enum log_level level_of(const char *word)
-{
-    static const char *const words[] = { "debug", "info", "warn", "error" };
-    for (enum log_level level = LOG_DEBUG; level <= LOG_ERROR; level++) {
-        if (strcmp(word, words[level]) == 0) return level;
-    }
-    return LOG_INFO;
-}
 
 /* SIGHUP: the options that can change while running are read again; a mistake changes nothing. */
 static void app_reload(struct app *app, int argc, char **argv)
@@ -359,7 +369,7 @@ static void app_reload(struct app *app, int argc, char **argv)
     assert(reads);                                                        /* the table of options has looked */
     bool limits_changed = strcmp(app->config.limits, config.limits) != 0; /* else what an admin has set stays */
     int taken = config_reload(&app->config, &config, &mistake);
-    log_set_level(level_of(app->config.log_level));
+    log_set_level(log_level_of(app->config.log_level));
     server_reload_tls(app->server);
     people_reload(app->people);
     payment_keys_reload(app->payment_keys);
@@ -413,7 +423,7 @@ static int command_serve(int argc, char **argv)
 {
     static struct app app;
     if (!command_options(&app.config, argc, argv)) return EXIT_USAGE;
-    log_set_level(level_of(app.config.log_level));
+    log_set_level(log_level_of(app.config.log_level));
     if (!command_places(&app.places, &app.config)) return EXIT_USAGE;
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
     path_choose(app.keys_path, app.config.keys, app.config.data, "keys");

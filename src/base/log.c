@@ -23,6 +23,14 @@ struct line {
     size_t len;
 };
 
+enum log_level log_level_of(const char *word)
+{
+    for (enum log_level level = LOG_DEBUG; level <= LOG_ERROR; level++) {
+        if (strcmp(word, words[level]) == 0) return level;
+    }
+    return LOG_INFO;
+}
+
 void log_set_level(enum log_level level)
 {
     atomic_store_explicit(&level_min, (int)level, memory_order_relaxed);

@@ -27,6 +27,8 @@
     COUNTER(WEBHOOKS_DELIVERED, "stampede_webhooks_delivered_total", "Webhook messages that were taken.")                 \
     COUNTER(WEBHOOKS_FAILED, "stampede_webhooks_failed_tries_total", "Tries to send a webhook message that failed.")      \
     COUNTER(WEBHOOKS_GIVEN_UP, "stampede_webhooks_given_up_total", "Webhook messages that are tried no more.")            \
+    COUNTER(PUBLISHED, "stampede_published_total", "Events that the queue has confirmed.")                                \
+    COUNTER(PUBLISH_FAILED, "stampede_publish_failed_tries_total", "Tries to reach or use the queue that failed.")        \
     HISTOGRAM(COMMIT_SECONDS, "stampede_commit_seconds", 1e-9, "Write and sync of one journal batch.")                    \
     HISTOGRAM(BATCH_DECISIONS, "stampede_commit_batch_decisions", 1.0, "Decisions that shared one sync.")
 

@@ -2,6 +2,7 @@
 
 #include "base/disk.h"
 #include "doors/doors.h"
+#include "publisher/publisher.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,6 +27,22 @@ bool command_lock(const struct config *config, int *lock_fd)
     return fault == FAULT_NONE;
 }
 
+/* Whether the queue of a good file can be reached, and takes us. A mistake in its password or its exchange shows only when
+ * it is tried, and better now than in the middle of a sale. */
+static bool queue_good(const char *file)
+{
+    struct config config;
+    struct config_mistake mistake;
+    if (config_load(&config, file, 0, NULL, &mistake) != FAULT_NONE) {
+        printf("%s\n", mistake.text);
+        return false;
+    }
+    char error[PUBLISHER_ERROR_BYTES];
+    bool good = publisher_try(config.publish, config.publish_password_file, error);
+    if (!good) printf("%s: publish: %s\n", file, error);
+    return good;
+}
+
 int command_config(int argc, char **argv)
 {
     if (argc < 1 || strcmp(argv[0], "check") != 0 || argc > 2) {
@@ -39,6 +56,7 @@ int command_config(int argc, char **argv)
         fprintf(stderr, "stampede: cannot read %s: %s\n", file, strerror(errno));
         return EXIT_FAILED;
     }
+    if (mistakes == 0 && !queue_good(file)) mistakes++;
     if (mistakes == 0) printf("%s: fine\n", file);
     return mistakes == 0 ? EXIT_OK : EXIT_FAILED;
 }

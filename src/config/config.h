@@ -78,6 +78,9 @@ struct config {
     int64_t webhook_timeout_ms;
     int64_t webhook_retry_ms_min, webhook_retry_ms_max;
     int64_t webhook_give_up_s;
+    char publish[CONFIG_TEXT_BYTES];               /* off, or the URL of a queue (config/publish.h) */
+    char publish_password_file[CONFIG_TEXT_BYTES]; /* path; empty: none */
+    int64_t publish_waiting_max;
     char door_coupon[CONFIG_TEXT_BYTES], door_claim[CONFIG_TEXT_BYTES], door_cart[CONFIG_TEXT_BYTES]; /* on, off */
     int64_t door_luck_sale;
     struct config_line lines[LINES_DECLARED_MAX];

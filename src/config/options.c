@@ -5,6 +5,7 @@
 #include "base/url.h"
 #include "bounds.h"
 #include "config/limits.h"
+#include "config/publish.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -57,7 +58,15 @@ static bool address_or_off(struct slice value, char mistake[256])
     snprintf(mistake, 256, "it is an address and a port, such as 127.0.0.1:20081 or [::1]:20081, or off");
     return false;
 }
-_Static_assert(ADDRESS_MISTAKE_BYTES <= 256 && URL_MISTAKE_BYTES <= 256 && LIMIT_MISTAKE_BYTES <= 256, "the mistakes fit");
+
+static bool publish_check(struct slice value, char mistake[256])
+{
+    struct publish_place place;
+    return publish_place_parse(&place, value, mistake);
+}
+_Static_assert(ADDRESS_MISTAKE_BYTES <= 256 && URL_MISTAKE_BYTES <= 256 && LIMIT_MISTAKE_BYTES <= 256 &&
+                   PUBLISH_MISTAKE_BYTES <= 256,
+               "the mistakes fit");
 
 /* clang-format off */
 const struct option options[OPTIONS_COUNT] = {
@@ -165,6 +174,12 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "The longest wait between two tries of a webhook message." },
     { "webhook_give_up_s", WHOLE(webhook_give_up_s, 1, 31536000), .fallback = "259200", .reloads = true,
       .help = "How long a webhook message is tried before it is given up, in seconds." },
+    { "publish", .kind = OPTION_TEXT, .offset = AT(publish), .fallback = "off", .check = publish_check,
+      .help = "Queue that order events are published to: off, or a URL of redis://, amqp:// or kafka://." },
+    { "publish_password_file", .kind = OPTION_PATH, .offset = AT(publish_password_file), .fallback = "",
+      .help = "File whose first line is the password of the queue; empty means there is none." },
+    { "publish_waiting_max", WHOLE(publish_waiting_max, 1, INT64_C(1000000000)), .fallback = "10000000",
+      .help = "Events that wait for the queue at most; those beyond are counted, not published." },
     { "door_coupon", .kind = OPTION_CHOICE, .offset = AT(door_coupon), .fallback = "on", .choices = "on off",
       .help = "Whether clients of the coupon system are answered, under /api." },
     { "door_claim", .kind = OPTION_CHOICE, .offset = AT(door_claim), .fallback = "on", .choices = "on off",

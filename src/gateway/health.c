@@ -4,6 +4,7 @@
 #include "gateway/request.h"
 #include "gateway/resources.h"
 #include "gateway/resp_commands.h"
+#include "publisher/publisher.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -111,6 +112,8 @@ void metrics_get(struct request *request)
     lines_status(rooms->lines, &lines);
     struct courier_status courier;
     courier_status(rooms->courier, &courier);
+    struct publisher_status publisher;
+    publisher_status(rooms->publisher, &publisher);
     const struct gauge gauges[] = {
         { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
         { "stampede_resp_connections", "Those of them that speak the Redis protocol.",
@@ -140,6 +143,10 @@ void metrics_get(struct request *request)
         { "stampede_webhooks_pending", "Webhook messages to be sent.", courier.pending },
         { "stampede_webhooks_failed", "Webhook messages that were given up and are kept.", courier.failed },
         { "stampede_webhooks_oldest_seconds", "Age of the oldest webhook message to be sent.", courier.oldest_ms / 1000 },
+        { "stampede_publish_lag", "Events to be published, about.", publisher.waiting },
+        { "stampede_publish_oldest_seconds", "Age of the oldest event to be published.", publisher.oldest_ms / 1000 },
+        { "stampede_publish_failing", "1 while the queue does not take events.", publisher.failing },
+        { "stampede_publish_dropped", "Events that were not published because too many waited.", publisher.dropped },
         { "stampede_journal_room", "1 while the journal has room and space.", gate.room },
     };
     struct reactor *reactor = request->reactor;

@@ -22,6 +22,7 @@ struct blocks;
 struct counts;
 struct payment_keys;
 struct courier;
+struct publisher;
 struct reactor;
 struct resp_accounts;
 
@@ -35,6 +36,7 @@ struct rooms {
     struct blocks *blocks;
     struct payment_keys *payment_keys;
     struct courier *courier;
+    struct publisher *publisher; /* NULL: nothing is published */
     struct resp_accounts *resp_accounts;
     struct crew *lists;                  /* the gateway's own: pages of the ledger, which may wait for the clerk */
     struct crew *lookups;                /* the gateway's own: single rows, which never wait */

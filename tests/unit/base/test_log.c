@@ -201,6 +201,16 @@ static void lines_of_several_threads_never_mix(void **state)
     assert_int_equal(lines, 2000);
 }
 
+static void a_level_has_a_word(void **state)
+{
+    (void)state;
+    assert_int_equal(log_level_of("debug"), LOG_DEBUG);
+    assert_int_equal(log_level_of("info"), LOG_INFO);
+    assert_int_equal(log_level_of("warn"), LOG_WARN);
+    assert_int_equal(log_level_of("error"), LOG_ERROR);
+    assert_int_equal(log_level_of("loud"), LOG_INFO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +218,7 @@ int main(void)
         cmocka_unit_test(whatever_a_message_carries_a_line_stays_one_line_of_valid_utf8),
         cmocka_unit_test(a_terminal_gets_text_and_no_commands),
         cmocka_unit_test(lines_below_the_level_are_not_written),
+        cmocka_unit_test(a_level_has_a_word),
         cmocka_unit_test(errno_of_the_caller_is_kept),
         cmocka_unit_test(a_message_too_long_is_cut_and_still_a_line),
         cmocka_unit_test(lines_of_several_threads_never_mix),
