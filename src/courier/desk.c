@@ -219,7 +219,7 @@ static enum fault notice_send(struct desk *desk, struct endpoint *endpoint, cons
         .order = found ? &order : NULL,
         .body = (char *)body.data,
         .body_len = body.len,
-        .uuid = journal_uuid(gate_journal(desk->gate)),
+        .uuid = gate_uuid(desk->gate),
         .now_ms = now_ms,
     };
     delivery->notice = *notice;

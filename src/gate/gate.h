@@ -37,6 +37,28 @@ struct gate_options {
  * FAULT_DAMAGE has filled *damage. */
 enum fault gate_open(struct gate **out, const struct gate_options *options, struct ledger *ledger,
                      struct journal_damage *damage) MUST_USE;
+/* When "won" is said (docs/promises.md). */
+enum gate_ack {
+    GATE_ACK_GATE,    /* when Redis has decided */
+    GATE_ACK_REPLICA, /* and a replica has it */
+    GATE_ACK_LEDGER,  /* and the ledger has it, which has the last word */
+};
+struct redis;
+struct gate_shared_options {
+    struct redis *redis; /* with the scripts of gate/scripts.h; the caller's */
+    const char *prefix;  /* of every key */
+    const struct ledger_place *ledger;
+    enum gate_ack ack;
+    uint32_t replicas, replica_ms; /* for GATE_ACK_REPLICA: how many, and how long to wait for them */
+    uint32_t node;                 /* 1 to 1023, another for each */
+    uint32_t log_max;              /* decisions of a sale that may wait to be filed */
+    uint32_t sales_per_seller_max;
+    uint32_t filer_threads;
+    uint32_t warm_before_s; /* sales are built this long before they open */
+};
+/* The gate of several machines: decisions in Redis, the ledger shared. */
+enum fault gate_open_shared(struct gate **out, const struct gate_shared_options *options) MUST_USE;
+
 enum fault gate_start(struct gate *gate) MUST_USE;
 /* Every waiting ticket has been answered by then: reactors are stopped first. */
 void gate_close(struct gate *gate);
@@ -45,6 +67,10 @@ void gate_close(struct gate *gate);
  * lane's thread. */
 enum fault gate_lane_open(struct gate_lane **out, struct gate *gate, void (*wake)(void *arg), void *arg) MUST_USE;
 void gate_lane_close(struct gate_lane *lane);
+/* The lane's loop, before its first turn; and before its handles are closed, once every ticket has been answered. */
+struct uv_loop_s;
+enum fault gate_lane_attach(struct gate_lane *lane, struct uv_loop_s *loop) MUST_USE;
+void gate_lane_detach(struct gate_lane *lane);
 /* The lane's turn begins: until the next gate_lane_rest() no wake is needed. */
 void gate_lane_rise(struct gate_lane *lane);
 /* The lane's turn ends: calls done() of every ticket whose record is durable, and asks to be woken for the rest. After
@@ -113,6 +139,18 @@ void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_tick
  * when their ends are durable, at once if there was nothing to write; more may be due then, so call again in another turn.
  * False: none are due, or the journal is to be left to others for now; done() is not called. One at a time, by one lane. */
 bool gate_expire(struct gate_lane *lane, struct gate_ticket *ticket);
+
+/* Whether tickets without done() may be used: a gate whose decision is elsewhere answers later, always. */
+bool gate_is_here(const struct gate *gate);
+/* The sale as it is at present: DONE with ticket->sale, or NO_SUCH_SALE where memory does not have it and the ledger is to
+ * be asked. */
+void gate_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+/* Could an order have this number? What never was given out costs no query. */
+bool gate_order_possible(struct gate *gate, uint64_t order_no);
+/* Names this shop's decisions among all shops'. */
+const uint8_t *gate_uuid(const struct gate *gate);
+/* Up to this decision all is durable; 0 where tickets say it all. */
+uint64_t gate_seq_durable(const struct gate *gate);
 
 /* From memory, at once, with no ticket: false where memory does not have it and the ledger is to be asked. */
 bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out);

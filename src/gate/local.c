@@ -5,12 +5,17 @@
 
 #include <assert.h>
 
-uint64_t gate_now_ms(const struct gate *gate)
+uint64_t local_clock_ms(const struct local *gate)
 {
     return clock_now_ms((struct clock *)&gate->clock);
 }
 
-uint64_t decision_take(struct gate *gate, const struct decision *decision)
+uint64_t local_now_ms(const struct gate *base)
+{
+    return local_clock_ms(local_of_const(base));
+}
+
+uint64_t decision_take(struct local *gate, const struct decision *decision)
 {
     engine_apply(gate->engine, decision);
     journal_append(gate->journal, decision, engine_digest(gate->engine));
@@ -19,14 +24,14 @@ uint64_t decision_take(struct gate *gate, const struct decision *decision)
 
 /* Under the lock: an order is told of only when the state it is told in is on disk (P3). One that is as it was won rests on
  * its win alone; when another's state changed is not known here, so it waits for all that is decided. */
-uint64_t order_seq(const struct gate *gate, const struct order *order)
+uint64_t order_seq(const struct local *gate, const struct order *order)
 {
     bool as_won = order->state == (order->pay_by_ms == 0 ? ORDER_PAID : ORDER_HELD);
     return as_won ? order->no : engine_seq(gate->engine);
 }
 
 /* Under the lock: decides, and a win is taken. What has to be durable before the answer is told; 0: nothing. */
-static uint64_t grab_settle(struct gate *gate, const struct grab *grab, struct grab_answer *answer, enum verdict *verdict)
+static uint64_t grab_settle(struct local *gate, const struct grab *grab, struct grab_answer *answer, enum verdict *verdict)
 {
     struct decision decision;
     *verdict = engine_decide_grab(gate->engine, grab, &decision, answer);
@@ -36,10 +41,10 @@ static uint64_t grab_settle(struct gate *gate, const struct grab *grab, struct g
     return named ? order_seq(gate, &answer->order) : 0;
 }
 
-void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket)
+void local_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
-    grab->now_ms = gate_now_ms(gate);
+    struct local *gate = local_of(lane->gate);
+    grab->now_ms = local_clock_ms(gate);
     ticket->verdict = engine_refuse_early(gate->engine, grab);
     if (ticket->verdict != VERDICT_DONE) {
         ticket->grab.available = 0;
@@ -55,10 +60,10 @@ void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ti
 
 /* From the first grab on that only the full decision can answer the lock is held: an early refusal after it is one of that
  * moment too, so the answers are those of one grab after the other. */
-void gate_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count)
+void local_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count)
 {
-    struct gate *gate = lane->gate;
-    uint64_t now_ms = gate_now_ms(gate);
+    struct local *gate = local_of(lane->gate);
+    uint64_t now_ms = local_clock_ms(gate);
     for (uint32_t i = 0; i < count; i++) engine_hash_grab(gate->engine, &grabs[i].grab);
 
     bool locked = false;
@@ -82,10 +87,10 @@ void gate_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count)
     if (locked) pthread_mutex_unlock(&gate->lock);
 }
 
-void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket)
+void local_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
-    ask->now_ms = gate_now_ms(gate);
+    struct local *gate = local_of(lane->gate);
+    ask->now_ms = local_clock_ms(gate);
     ticket->verdict = engine_refuse_token_early(gate->engine, ask);
     if (ticket->verdict != VERDICT_DONE) {
         lane_answer(lane, ticket, 0);
@@ -115,7 +120,7 @@ void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticke
 static void change_finish(struct gate_lane *lane, enum verdict verdict, const struct decision *decision,
                           struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     uint64_t seq = 0;
     if (verdict == VERDICT_DONE && !journal_has_room(gate->journal)) verdict = VERDICT_BUSY;
     if (verdict == VERDICT_DONE) {
@@ -135,13 +140,13 @@ static void change_finish(struct gate_lane *lane, enum verdict verdict, const st
     lane_answer(lane, ticket, seq);
 }
 
-uint64_t seller_hash(const struct gate *gate, struct slice seller)
+uint64_t seller_hash(const struct local *gate, struct slice seller)
 {
     return siphash(gate->hash_key, seller.data, seller.len);
 }
 
 /* Closed by its seller or by its time, whether housekeeping has seen it or not. */
-static bool sale_is_over(const struct gate *gate, uint32_t turn, uint64_t now_ms)
+static bool sale_is_over(const struct local *gate, uint32_t turn, uint64_t now_ms)
 {
     struct board_notice notice;
     if (gate->sales[turn].over_seq != 0) return true;
@@ -152,7 +157,7 @@ static bool sale_is_over(const struct gate *gate, uint32_t turn, uint64_t now_ms
 /* Under the lock. Names are compared by a hash nobody can aim, and the boards of sales, a cache line each, are read only
  * where the names alone are too many: about 10 microseconds among as many sales as there can be, 40 for a seller at the
  * limit. */
-static bool seller_has_too_many(const struct gate *gate, struct slice seller, uint64_t now_ms)
+static bool seller_has_too_many(const struct local *gate, struct slice seller, uint64_t now_ms)
 {
     uint32_t max = gate->options.sales_per_seller_max, count = 0;
     if (max == 0) return false;
@@ -163,24 +168,24 @@ static bool seller_has_too_many(const struct gate *gate, struct slice seller, ui
     return count >= max;
 }
 
-void gate_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
-                 struct gate_ticket *ticket)
+void local_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
+                  struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     struct decision decision;
-    seller->now_ms = gate_now_ms(gate);
+    seller->now_ms = local_clock_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_create(gate->engine, seller, terms, stock, &decision);
     if (verdict == VERDICT_DONE && seller_has_too_many(gate, seller->name, seller->now_ms)) verdict = VERDICT_TOO_MANY_SALES;
     change_finish(lane, verdict, &decision, ticket);
 }
 
-void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
-                 struct gate_ticket *ticket)
+void local_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
+                  struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     struct decision decision;
-    asker->now_ms = gate_now_ms(gate);
+    asker->now_ms = local_clock_ms(gate);
     enum verdict verdict = VERDICT_NO_SUCH_SALE;
     pthread_mutex_lock(&gate->lock);
     /* The merged terms stand in the ticket's sale until the decision has been encoded. */
@@ -192,37 +197,39 @@ void gate_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, 
     change_finish(lane, verdict, &decision, ticket);
 }
 
-void gate_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add, struct gate_ticket *ticket)
+void local_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add, struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     struct decision decision;
-    asker->now_ms = gate_now_ms(gate);
+    asker->now_ms = local_clock_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_stock(gate->engine, asker, sale_id, add, &decision);
     change_finish(lane, verdict, &decision, ticket);
 }
 
-void gate_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
-                 struct gate_ticket *ticket)
+void local_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
+                  struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     struct decision decision;
-    asker->now_ms = gate_now_ms(gate);
+    asker->now_ms = local_clock_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_switch(gate->engine, asker, sale_id, kind, &decision);
     change_finish(lane, verdict, &decision, ticket);
 }
 
-bool gate_sale(struct gate *gate, uint64_t sale_id, struct sale *out)
+bool local_sale(struct gate *base, uint64_t sale_id, struct sale *out)
 {
+    struct local *gate = local_of(base);
     pthread_mutex_lock(&gate->lock);
     bool found = engine_sale(gate->engine, sale_id, out);
     pthread_mutex_unlock(&gate->lock);
     return found;
 }
 
-uint64_t gate_sale_by_name(struct gate *gate, struct slice seller, struct slice name)
+uint64_t local_sale_by_name(struct gate *base, struct slice seller, struct slice name)
 {
+    struct local *gate = local_of(base);
     pthread_mutex_lock(&gate->lock);
     uint64_t sale_id = engine_sale_by_name(gate->engine, seller, name);
     pthread_mutex_unlock(&gate->lock);
@@ -231,8 +238,9 @@ uint64_t gate_sale_by_name(struct gate *gate, struct slice seller, struct slice 
 
 /* The lock is taken anew for each, so that grabs go on meanwhile. From the last to the first, because housekeeping moves the
  * last to where one has gone: it has been looked at by then. */
-void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg)
+void local_sales_each(struct gate *base, void (*look)(const struct sale *sale, void *arg), void *arg)
 {
+    struct local *gate = local_of(base);
     for (uint32_t i = SALES_OPEN_MAX; i > 0;) {
         struct sale sale;
         pthread_mutex_lock(&gate->lock);
@@ -243,26 +251,29 @@ void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, vo
     }
 }
 
-uint64_t gate_names_version(const struct gate *gate)
+uint64_t local_names_version(const struct gate *base)
 {
+    const struct local *gate = local_of_const(base);
     return engine_names_version(gate->engine);
 }
 
-bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)
+bool local_sale_is_past(struct gate *base, uint64_t sale_id)
 {
+    struct local *gate = local_of(base);
     if (sale_id == 0 || sale_id > atomic_load(&gate->sale_id_last)) return false;
     struct sale sale;
-    return !gate_sale(gate, sale_id, &sale);
+    return !local_sale(base, sale_id, &sale);
 }
 
-bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out)
+bool local_sale_notice(const struct gate *base, uint64_t sale_id, struct board_notice *out)
 {
+    const struct local *gate = local_of_const(base);
     return engine_notice(gate->engine, sale_id, out);
 }
 
-void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket)
+void local_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     pthread_mutex_lock(&gate->lock);
     bool found = engine_order(gate->engine, order_no, &ticket->order);
     uint64_t seq = found ? order_seq(gate, &ticket->order) : 0;
@@ -271,21 +282,24 @@ void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *t
     lane_answer(lane, ticket, seq);
 }
 
-uint64_t gate_seq_decided(struct gate *gate)
+uint64_t local_seq_decided(struct gate *base)
 {
+    struct local *gate = local_of(base);
     pthread_mutex_lock(&gate->lock);
     uint64_t seq = engine_seq(gate->engine);
     pthread_mutex_unlock(&gate->lock);
     return seq;
 }
 
-uint64_t gate_seq_past(const struct gate *gate)
+uint64_t local_seq_past(const struct gate *base)
 {
+    const struct local *gate = local_of_const(base);
     return atomic_load(&gate->past_seq);
 }
 
-void gate_status(struct gate *gate, struct gate_status *out)
+void local_status(struct gate *base, struct gate_status *out)
 {
+    struct local *gate = local_of(base);
     pthread_mutex_lock(&gate->lock);
     out->seq_decided = engine_seq(gate->engine);
     out->room = journal_has_room(gate->journal);
@@ -295,14 +309,43 @@ void gate_status(struct gate *gate, struct gate_status *out)
     out->poisoned = journal_poisoned(gate->journal);
 }
 
-struct journal *gate_journal(struct gate *gate)
+bool local_is_here(const struct gate *base)
 {
+    (void)base;
+    return true;
+}
+
+void local_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket)
+{
+    bool found = local_sale(lane->gate, sale_id, &ticket->sale);
+    ticket->verdict = found ? VERDICT_DONE : VERDICT_NO_SUCH_SALE;
+    lane_answer(lane, ticket, 0);
+}
+
+bool local_order_possible(struct gate *base, uint64_t order_no)
+{
+    return order_no != 0 && order_no <= local_seq_decided(base);
+}
+
+const uint8_t *local_uuid(const struct gate *base)
+{
+    return journal_uuid(local_of_const(base)->journal);
+}
+
+uint64_t local_seq_durable(const struct gate *base)
+{
+    return journal_seq_durable(local_of_const(base)->journal);
+}
+
+struct journal *local_journal(struct gate *base)
+{
+    struct local *gate = local_of(base);
     return gate->journal;
 }
 
 /* A sale goes only when the ledger can answer for it: when all is filed that was decided before it was seen to be over. One
  * that is half gone is not found any more, and goes on. */
-static bool sale_may_go(struct gate *gate, uint32_t turn, uint64_t seq_filed, uint64_t now_ms)
+static bool sale_may_go(struct local *gate, uint32_t turn, uint64_t seq_filed, uint64_t now_ms)
 {
     struct sale sale;
     if (gate->sales[turn].over_seq == 0) {
@@ -316,10 +359,11 @@ static bool sale_may_go(struct gate *gate, uint32_t turn, uint64_t seq_filed, ui
 }
 
 /* Looks at a few sales a call and lets go of a few orders under each lock: nobody waits for it. */
-void gate_housekeep(struct gate *gate, uint64_t seq_filed)
+void local_housekeep(struct gate *base, uint64_t seq_filed)
 {
+    struct local *gate = local_of(base);
     enum { SALES_A_CALL = 64, ORDERS_A_LOCK = 32, LOCKS_A_CALL = 512 };
-    uint64_t now_ms = gate_now_ms(gate);
+    uint64_t now_ms = local_clock_ms(gate);
     uint64_t past_seq = atomic_load(&gate->past_seq);
     /* Not where another refund has come meanwhile. */
     if (past_seq <= seq_filed) atomic_compare_exchange_strong(&gate->past_seq, &past_seq, 0);

@@ -1,15 +1,16 @@
-/* local: the inside of the gate on one machine, shared by local.c (decisions), hold.c (orders after their win), lane.c
- * (answers) and start.c (recovery). */
+/* local: the inside of the gate on one machine, shared by local.c (decisions), local_hold.c (orders after their
+ * win), local_lane.c (answers) and local_start.c (recovery). */
 #ifndef STAMPEDE_GATE_LOCAL_H
 #define STAMPEDE_GATE_LOCAL_H
 
 #include "base/clock.h"
-#include "gate/gate.h"
+#include "gate/kind.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct gate {
+struct local {
+    struct gate gate;     /* first */
     pthread_mutex_t lock; /* around decide, apply and append: journal order is decision order */
     struct engine *engine;
     struct journal *journal;
@@ -23,7 +24,7 @@ struct gate {
     bool expiring;           /* more may be due than have ended */
     uint64_t expired_all_ms; /* when no more were, if so */
 
-    struct gate_lane *lanes[REACTORS_MAX];
+    struct local_lane *lanes[REACTORS_MAX];
     _Atomic uint32_t lane_count;
     _Atomic bool poison_told;
 
@@ -37,8 +38,9 @@ struct gate {
     uint32_t sale_next; /* whose turn it is */
 };
 
-struct gate_lane {
-    struct gate *gate;
+struct local_lane {
+    struct gate_lane lane; /* first */
+    struct local *gate;
     pthread_mutex_t wake_lock; /* so that whoever closes the lane knows that no wake is under way */
     void (*wake)(void *arg);   /* NULL once closed */
     void *arg;
@@ -47,16 +49,76 @@ struct gate_lane {
     bool urgent;          /* a ticket of this turn waits for a commit */
 };
 
+static inline struct local *local_of(struct gate *gate)
+{
+    return (struct local *)gate;
+}
+
+static inline const struct local *local_of_const(const struct gate *gate)
+{
+    return (const struct local *)gate;
+}
+
+static inline struct local_lane *lane_of(struct gate_lane *lane)
+{
+    return (struct local_lane *)lane;
+}
+
+/* The time that decisions are made at. */
+uint64_t local_clock_ms(const struct local *gate);
 /* Under the lock: a decision becomes true in memory and is on its way to the disk. */
-uint64_t decision_take(struct gate *gate, const struct decision *decision);
+uint64_t decision_take(struct local *gate, const struct decision *decision);
 /* Under the lock: what has to be durable before the order may be told of. */
-uint64_t order_seq(const struct gate *gate, const struct order *order);
+uint64_t order_seq(const struct local *gate, const struct order *order);
 
 /* Answers now if seq is durable (0 always is), else when it is. */
 void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq);
 /* As sales[].seller has it. */
-uint64_t seller_hash(const struct gate *gate, struct slice seller);
+uint64_t seller_hash(const struct local *gate, struct slice seller);
 /* The journal's on_durable. */
 void lanes_wake(void *arg, uint64_t seq_durable);
+
+/* The calls of gate.h. */
+enum fault local_start(struct gate *gate);
+void local_close(struct gate *gate);
+enum fault local_lane_open(struct gate_lane **out, struct gate *gate, void (*wake)(void *arg), void *arg);
+void local_lane_close(struct gate_lane *lane);
+enum fault local_lane_attach(struct gate_lane *lane, struct uv_loop_s *loop);
+void local_lane_detach(struct gate_lane *lane);
+void local_lane_rise(struct gate_lane *lane);
+void local_lane_rest(struct gate_lane *lane);
+bool local_await(struct gate_lane *lane, uint64_t seq, struct gate_ticket *ticket);
+uint64_t local_now_ms(const struct gate *gate);
+void local_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
+void local_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count);
+void local_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
+void local_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
+                  struct gate_ticket *ticket);
+void local_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
+                  struct gate_ticket *ticket);
+void local_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add, struct gate_ticket *ticket);
+void local_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
+                  struct gate_ticket *ticket);
+void local_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticket *ticket);
+void local_pay_past(struct gate_lane *lane, struct payment *payment, struct slice ref_taken, struct gate_ticket *ticket);
+void local_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_ticket *ticket);
+bool local_expire(struct gate_lane *lane, struct gate_ticket *ticket);
+bool local_is_here(const struct gate *gate);
+void local_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+bool local_order_possible(struct gate *gate, uint64_t order_no);
+const uint8_t *local_uuid(const struct gate *gate);
+uint64_t local_seq_durable(const struct gate *gate);
+bool local_sale(struct gate *gate, uint64_t sale_id, struct sale *out);
+uint64_t local_sale_by_name(struct gate *gate, struct slice seller, struct slice name);
+uint64_t local_names_version(const struct gate *gate);
+void local_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
+bool local_sale_is_past(struct gate *gate, uint64_t sale_id);
+bool local_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out);
+void local_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
+uint64_t local_seq_decided(struct gate *gate);
+uint64_t local_seq_past(const struct gate *gate);
+void local_status(struct gate *gate, struct gate_status *out);
+struct journal *local_journal(struct gate *gate);
+void local_housekeep(struct gate *gate, uint64_t seq_filed);
 
 #endif

@@ -71,7 +71,7 @@ static void order_done(struct gate_ticket *ticket)
 /* The number of the path, if it can be one. False: has replied. */
 static bool order_is_given(struct request *request)
 {
-    if (request->id != 0 && request->id <= gate_seq_decided(request_rooms(request)->gate)) return true;
+    if (gate_order_possible(request_rooms(request)->gate, request->id)) return true;
     reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL); /* a number not given out yet costs no query */
     return false;
 }

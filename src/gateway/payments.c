@@ -185,7 +185,7 @@ void payments_post(struct request *request)
         return;
     }
     if (!payment_read(request)) return;
-    if (request->id == 0 || request->id > gate_seq_decided(gate)) {
+    if (!gate_order_possible(gate, request->id)) {
         reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL); /* a number not given out yet costs no query */
         return;
     }

@@ -63,6 +63,7 @@ static void close_handle(uv_handle_t *handle, void *arg)
 /* The reactor's own handles; the loop ends when they and all connections are closed. */
 static void reactor_finish(struct reactor *reactor)
 {
+    gate_lane_detach(reactor->lane);
     uv_handle_t *own[] = { (uv_handle_t *)&reactor->wake,       (uv_handle_t *)&reactor->stop,
                            (uv_handle_t *)&reactor->rest,       (uv_handle_t *)&reactor->rise,
                            (uv_handle_t *)&reactor->tick,       (uv_handle_t *)&reactor->expiry_look,
@@ -175,6 +176,7 @@ enum fault reactor_open(struct reactor **out, struct server *server, int http_fd
     enum fault fault = reactor_handles(reactor, http_fd);
     if (fault == FAULT_NONE) fault = resp_front_open(&reactor->resp, reactor, resp_fd);
     if (fault == FAULT_NONE) fault = gate_lane_open(&reactor->lane, server->rooms.gate, reactor_wake, reactor);
+    if (fault == FAULT_NONE) fault = gate_lane_attach(reactor->lane, &reactor->loop);
     if (fault == FAULT_NONE) fault = token_mac_open(&reactor->tokens, people_ring(server->rooms.people));
     if (fault == FAULT_NONE) fault = crew_mailbox_open(&reactor->mailbox, reactor_wake, reactor);
     if (fault == FAULT_NONE) fault = line_mailbox_open(&reactor->line_mailbox, server->rooms.lines, reactor_wake, reactor);

@@ -55,7 +55,7 @@ static enum order_place order_find(struct resp_call *call, uint64_t *no)
     struct gate *gate = resp_rooms(call)->gate;
     struct gate_ticket *ticket = &call->front->ticket;
     struct sale sale;
-    if (!text_to_u64(call->argv[1], no) || *no == 0 || *no > gate_seq_decided(gate)) {
+    if (!text_to_u64(call->argv[1], no) || !gate_order_possible(gate, *no)) {
         resp_verdict(call, VERDICT_NO_SUCH_ORDER);
         return ORDER_REPLIED;
     }

@@ -185,7 +185,7 @@ void output_take(struct resp_peer *peer, struct resp_out *out, uint64_t seq, uin
         unknown_append(peer, replies);
         output_advance(peer);
     } else if (out->len > 0 && !peer->closing) {
-        uint64_t durable = journal_seq_durable(gate_journal(peer_reactor(peer)->server->rooms.gate));
+        uint64_t durable = gate_seq_durable(peer_reactor(peer)->server->rooms.gate);
         if (peer->output_len == 0 && !peer->writing && seq <= durable) {
             peer_write(peer, out->data, out->len);
         } else if (output_append(peer, out->data, out->len)) {

@@ -51,24 +51,31 @@ static void sale_done(struct crew_job *job)
     }
 }
 
-void sale_get(struct request *request)
+static void sale_seen(struct gate_ticket *ticket)
 {
-    struct sale sale;
-    struct gate *gate = request_rooms(request)->gate;
-    if (gate_sale(gate, request->id, &sale)) {
-        sale_reply(request, &sale, request->http.if_none_match);
-    } else if (!gate_sale_is_past(gate, request->id)) {
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_DONE) {
+        sale_reply(request, &ticket->sale, slice_of(request->key));
+    } else if (ticket->verdict != VERDICT_NO_SUCH_SALE) {
+        reply_verdict(request, ticket->verdict);
+    } else if (!gate_sale_is_past(request_rooms(request)->gate, request->id)) {
         reply_problem(request, PROBLEM_NO_SUCH_SALE, NULL);
     } else {
-        /* A sale that is over does not change: the tag is all we need of the head after this. */
-        struct slice tag = request->http.if_none_match;
-        size_t len = tag.len < sizeof request->key ? tag.len : 0;
-        memcpy(request->key, tag.data, len);
-        request->key[len] = '\0';
         request->query.id = request->id;
         request->query.seq_wait = 0;
         request_query(request, sale_run, sale_done);
     }
+}
+
+/* The tag is all we need of the head after this. */
+void sale_get(struct request *request)
+{
+    struct slice tag = request->http.if_none_match;
+    size_t len = tag.len < sizeof request->key ? tag.len : 0;
+    memcpy(request->key, tag.data, len);
+    request->key[len] = '\0';
+    request->ticket.done = sale_seen;
+    gate_look(request->reactor->lane, request->id, &request->ticket);
 }
 
 static void sales_visit(void *arg, const struct sale *sale)

@@ -174,7 +174,7 @@ static void test_run(struct query *query, struct ledger *ledger)
 static void webhook_id_render(struct json_out *out, struct rooms *rooms, uint64_t id)
 {
     char text[MESSAGE_ID_BYTES_MAX];
-    message_id(text, journal_uuid(gate_journal(rooms->gate)), id);
+    message_id(text, gate_uuid(rooms->gate), id);
     json_key(out, "webhook_id");
     json_text(out, text);
 }

@@ -9,31 +9,31 @@
 
 static enum fault load_sale(void *arg, const struct sale *sale)
 {
-    struct gate *gate = arg;
+    struct local *gate = arg;
     return engine_load_sale(gate->engine, sale);
 }
 
 static enum fault load_order(void *arg, const struct ledger_order *row)
 {
-    struct gate *gate = arg;
+    struct local *gate = arg;
     return engine_load_order(gate->engine, &row->order, slice_of(row->payment_ref));
 }
 
 static enum fault load_token(void *arg, const struct ledger_token *token)
 {
-    struct gate *gate = arg;
+    struct local *gate = arg;
     return engine_load_token(gate->engine, token->sale_id, slice_of(token->buyer), token->nonce);
 }
 
 static enum fault load_name(void *arg, struct slice seller, struct slice name, uint64_t sale_id)
 {
-    struct gate *gate = arg;
+    struct local *gate = arg;
     return engine_load_name(gate->engine, seller, name, sale_id);
 }
 
 /* Sales open at the time of the last filed decision, not at the present: a decision that is in the journal only may rest on
  * a sale that has closed since. */
-static enum fault load_ledger(struct gate *gate, struct ledger *ledger, const struct ledger_point *point)
+static enum fault load_ledger(struct local *gate, struct ledger *ledger, const struct ledger_point *point)
 {
     enum fault fault = ledger_each_open_sale(ledger, point->at_ms, load_sale, gate);
     if (fault == FAULT_NONE) fault = ledger_each_open_order(ledger, point->at_ms, load_order, gate);
@@ -49,7 +49,7 @@ static enum fault load_ledger(struct gate *gate, struct ledger *ledger, const st
 
 static const char *replay_decision(void *arg, const struct decision *decision)
 {
-    struct gate *gate = arg;
+    struct local *gate = arg;
     const char *objection = engine_objection(gate->engine, decision);
     if (objection != NULL) return objection;
     engine_apply(gate->engine, decision);
@@ -59,14 +59,14 @@ static const char *replay_decision(void *arg, const struct decision *decision)
 
 static const char *replay_batch_end(void *arg, uint64_t seq, uint64_t digest)
 {
-    struct gate *gate = arg;
+    struct local *gate = arg;
     if (seq != engine_seq(gate->engine)) return NULL; /* a batch the ledger had filed */
     return digest == engine_digest(gate->engine) ? NULL
                                                  : "the state after this batch is not the state it was written with (P5)";
 }
 
 struct identity_check {
-    struct gate *gate;
+    struct local *gate;
     struct journal_damage *damage;
     bool broken;
 };
@@ -75,7 +75,7 @@ struct identity_check {
 static bool check_stock(void *arg, const struct sale *sale)
 {
     struct identity_check *check = arg;
-    struct gate *gate = check->gate;
+    struct local *gate = check->gate;
     const struct sale_counts *c = &sale->counts;
     gate->sales[gate->sale_count].seller = seller_hash(gate, slice_of(sale->seller));
     gate->sales[gate->sale_count++].id = sale->id;
@@ -88,7 +88,7 @@ static bool check_stock(void *arg, const struct sale *sale)
     return false;
 }
 
-static enum fault gate_recover(struct gate *gate, struct ledger *ledger, struct journal_damage *damage)
+static enum fault local_recover(struct local *gate, struct ledger *ledger, struct journal_damage *damage)
 {
     struct ledger_point filed;
     enum fault fault = ledger_point(ledger, &filed);
@@ -121,34 +121,78 @@ static enum fault gate_recover(struct gate *gate, struct ledger *ledger, struct 
     return FAULT_NONE;
 }
 
+static const struct gate_kind local_kind = {
+    .start = local_start,
+    .close = local_close,
+    .lane_open = local_lane_open,
+    .lane_close = local_lane_close,
+    .lane_attach = local_lane_attach,
+    .lane_detach = local_lane_detach,
+    .lane_rise = local_lane_rise,
+    .lane_rest = local_lane_rest,
+    .await = local_await,
+    .now_ms = local_now_ms,
+    .grab = local_grab,
+    .grabs = local_grabs,
+    .token = local_token,
+    .create = local_create,
+    .change = local_change,
+    .stock = local_stock,
+    .turn = local_switch,
+    .pay = local_pay,
+    .pay_past = local_pay_past,
+    .cancel = local_cancel,
+    .expire = local_expire,
+    .is_here = local_is_here,
+    .look = local_look,
+    .order_possible = local_order_possible,
+    .uuid = local_uuid,
+    .seq_durable = local_seq_durable,
+    .sale = local_sale,
+    .sale_by_name = local_sale_by_name,
+    .names_version = local_names_version,
+    .sales_each = local_sales_each,
+    .sale_is_past = local_sale_is_past,
+    .sale_notice = local_sale_notice,
+    .order = local_order,
+    .seq_decided = local_seq_decided,
+    .seq_past = local_seq_past,
+    .status = local_status,
+    .journal = local_journal,
+    .housekeep = local_housekeep,
+};
+
 enum fault gate_open(struct gate **out, const struct gate_options *options, struct ledger *ledger,
                      struct journal_damage *damage)
 {
-    struct gate *gate = calloc(1, sizeof *gate);
+    struct local *gate = calloc(1, sizeof *gate);
     if (gate == NULL) return FAULT_MEMORY;
+    gate->gate.kind = &local_kind;
     gate->options = *options;
     pthread_mutex_init(&gate->lock, NULL);
 
     random_bytes(gate->hash_key, sizeof gate->hash_key);
     enum fault fault = engine_open(&gate->engine, options->orders_max, gate->hash_key);
-    if (fault == FAULT_NONE) fault = gate_recover(gate, ledger, damage);
+    if (fault == FAULT_NONE) fault = local_recover(gate, ledger, damage);
     if (fault != FAULT_NONE) {
-        gate_close(gate);
+        local_close(&gate->gate);
         return fault;
     }
     clock_init(&gate->clock, engine_time(gate->engine));
-    *out = gate;
+    *out = &gate->gate;
     return FAULT_NONE;
 }
 
-enum fault gate_start(struct gate *gate)
+enum fault local_start(struct gate *base)
 {
+    struct local *gate = local_of(base);
     return journal_start(gate->journal);
 }
 
-void gate_close(struct gate *gate)
+void local_close(struct gate *base)
 {
-    if (gate == NULL) return;
+    struct local *gate = local_of(base);
+    if (base == NULL) return;
     if (gate->journal != NULL) journal_close(gate->journal);
     for (uint32_t i = 0; i < atomic_load(&gate->lane_count); i++) {
         pthread_mutex_destroy(&gate->lanes[i]->wake_lock);

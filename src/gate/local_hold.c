@@ -6,7 +6,7 @@
 static void order_finish(struct gate_lane *lane, enum verdict verdict, const struct decision *decision,
                          struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     uint64_t seq = 0;
     if (verdict == VERDICT_DONE && !journal_has_room(gate->journal)) {
         verdict = VERDICT_BUSY;
@@ -20,32 +20,32 @@ static void order_finish(struct gate_lane *lane, enum verdict verdict, const str
     lane_answer(lane, ticket, seq);
 }
 
-void gate_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticket *ticket)
+void local_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     struct decision decision;
-    payment->now_ms = gate_now_ms(gate);
+    payment->now_ms = local_clock_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_payment(gate->engine, payment, &decision, &ticket->order);
     order_finish(lane, verdict, &decision, ticket);
 }
 
-void gate_pay_past(struct gate_lane *lane, struct payment *payment, struct slice ref_taken, struct gate_ticket *ticket)
+void local_pay_past(struct gate_lane *lane, struct payment *payment, struct slice ref_taken, struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     struct decision decision;
-    payment->now_ms = gate_now_ms(gate);
+    payment->now_ms = local_clock_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_past_payment(gate->engine, payment, ref_taken, &decision, &ticket->order);
     if (verdict == VERDICT_DONE && journal_has_room(gate->journal)) atomic_store(&gate->past_seq, decision.seq);
     order_finish(lane, verdict, &decision, ticket);
 }
 
-void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_ticket *ticket)
+void local_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_ticket *ticket)
 {
-    struct gate *gate = lane->gate;
+    struct local *gate = local_of(lane->gate);
     struct decision decision;
-    cancel->now_ms = gate_now_ms(gate);
+    cancel->now_ms = local_clock_ms(gate);
     pthread_mutex_lock(&gate->lock);
     enum verdict verdict = engine_decide_cancel(gate->engine, cancel, &decision, &ticket->order);
     order_finish(lane, verdict, &decision, ticket);
@@ -53,7 +53,7 @@ void gate_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_tick
 
 /* Looks at a few hints under one lock, whether their holds have ended or end now, so that a grab that comes meanwhile waits
  * for no more than those. False: no more are due, or the journal is to be left to others for now. */
-static bool expire_some(struct gate *gate, uint64_t now_ms, uint32_t hints_left, uint64_t *seq)
+static bool expire_some(struct local *gate, uint64_t now_ms, uint32_t hints_left, uint64_t *seq)
 {
     struct decision decision;
     bool more = true;
@@ -74,7 +74,7 @@ static bool expire_some(struct gate *gate, uint64_t now_ms, uint32_t hints_left,
 /* A grab that shares a commit with a crowd of expiries waits for the crowd. One for each microsecond that a commit takes
  * makes it longer by a fraction, on any disk, and lets a million end in a second; holds that fall behind all the same, such
  * as after a stop, come before grabs step by step. The most is far less than what sheds load. */
-static uint32_t hints_a_commit(const struct gate *gate, uint64_t now_ms)
+static uint32_t hints_a_commit(const struct local *gate, uint64_t now_ms)
 {
     enum { HINTS_MIN = 512, HINTS_MAX = 16384, BEHIND_STEP_MS = 8 };
     uint64_t commit_us = journal_commit_us(gate->journal);
@@ -83,11 +83,11 @@ static uint32_t hints_a_commit(const struct gate *gate, uint64_t now_ms)
     return hints > HINTS_MAX ? HINTS_MAX : (uint32_t)hints;
 }
 
-bool gate_expire(struct gate_lane *lane, struct gate_ticket *ticket)
+bool local_expire(struct gate_lane *lane, struct gate_ticket *ticket)
 {
     enum { HINTS_A_LOCK = 32 };
-    struct gate *gate = lane->gate;
-    uint64_t now_ms = gate_now_ms(gate), seq = 0;
+    struct local *gate = local_of(lane->gate);
+    uint64_t now_ms = local_clock_ms(gate), seq = 0;
     if (!gate->expiring) gate->expired_all_ms = now_ms;
     bool more = true;
     for (uint32_t left = hints_a_commit(gate, now_ms); more && left >= HINTS_A_LOCK; left -= HINTS_A_LOCK)

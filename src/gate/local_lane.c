@@ -4,24 +4,27 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum fault gate_lane_open(struct gate_lane **out, struct gate *gate, void (*wake)(void *arg), void *arg)
+enum fault local_lane_open(struct gate_lane **out, struct gate *base, void (*wake)(void *arg), void *arg)
 {
+    struct local *gate = local_of(base);
     uint32_t count = atomic_load(&gate->lane_count);
     assert(count < REACTORS_MAX);
-    struct gate_lane *lane = calloc(1, sizeof *lane);
+    struct local_lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL) return FAULT_MEMORY;
+    lane->lane.gate = base;
     lane->gate = gate;
     pthread_mutex_init(&lane->wake_lock, NULL);
     lane->wake = wake;
     lane->arg = arg;
     gate->lanes[count] = lane;
     atomic_store(&gate->lane_count, count + 1); /* the committer sees the lane only when it is whole */
-    *out = lane;
+    *out = &lane->lane;
     return FAULT_NONE;
 }
 
-void gate_lane_close(struct gate_lane *lane)
+void local_lane_close(struct gate_lane *base)
 {
+    struct local_lane *lane = lane_of(base);
     assert(lane->first == NULL);
     /* The committer may be looking at the lane until the journal is closed, so gate_close() frees it. */
     pthread_mutex_lock(&lane->wake_lock);
@@ -29,7 +32,19 @@ void gate_lane_close(struct gate_lane *lane)
     pthread_mutex_unlock(&lane->wake_lock);
 }
 
-static void lane_wait(struct gate_lane *lane, struct gate_ticket *ticket)
+/* Its answers come by wake alone. */
+enum fault local_lane_attach(struct gate_lane *base, struct uv_loop_s *loop)
+{
+    (void)base, (void)loop;
+    return FAULT_NONE;
+}
+
+void local_lane_detach(struct gate_lane *base)
+{
+    (void)base;
+}
+
+static void lane_wait(struct local_lane *lane, struct gate_ticket *ticket)
 {
     ticket->next = NULL;
     lane->urgent = true;
@@ -41,8 +56,9 @@ static void lane_wait(struct gate_lane *lane, struct gate_ticket *ticket)
     lane->last = ticket;
 }
 
-void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq)
+void lane_answer(struct gate_lane *base, struct gate_ticket *ticket, uint64_t seq)
 {
+    struct local_lane *lane = lane_of(base);
     ticket->seq = seq;
     if (ticket->done == NULL) return;
     if (seq <= journal_seq_durable(lane->gate->journal)) {
@@ -52,8 +68,9 @@ void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t se
     }
 }
 
-bool gate_await(struct gate_lane *lane, uint64_t seq, struct gate_ticket *ticket)
+bool local_await(struct gate_lane *base, uint64_t seq, struct gate_ticket *ticket)
 {
+    struct local_lane *lane = lane_of(base);
     if (seq <= journal_seq_durable(lane->gate->journal)) return true;
     ticket->verdict = VERDICT_DONE;
     ticket->seq = seq;
@@ -63,7 +80,7 @@ bool gate_await(struct gate_lane *lane, uint64_t seq, struct gate_ticket *ticket
 
 /* done() may put new tickets at the end of the list. A ticket behind one with a higher seq waits for that one too: they
  * differ by one commit at most. */
-static void lane_flush(struct gate_lane *lane)
+static void lane_flush(struct local_lane *lane)
 {
     bool poisoned = journal_poisoned(lane->gate->journal);
     uint64_t durable = journal_seq_durable(lane->gate->journal);
@@ -76,15 +93,17 @@ static void lane_flush(struct gate_lane *lane)
     }
 }
 
-void gate_lane_rise(struct gate_lane *lane)
+void local_lane_rise(struct gate_lane *base)
 {
+    struct local_lane *lane = lane_of(base);
     atomic_store_explicit(&lane->resting, false, memory_order_relaxed);
 }
 
 /* Either the committer sees resting after it has moved the mark, or we see the moved mark after we have set resting: the two
  * fences leave no third case, so no wake-up is lost. */
-void gate_lane_rest(struct gate_lane *lane)
+void local_lane_rest(struct gate_lane *base)
 {
+    struct local_lane *lane = lane_of(base);
     lane_flush(lane);
     for (;;) {
         if (lane->urgent) journal_urge(lane->gate->journal);
@@ -99,12 +118,12 @@ void gate_lane_rest(struct gate_lane *lane)
 
 void lanes_wake(void *arg, uint64_t seq_durable)
 {
-    struct gate *gate = arg;
+    struct local *gate = arg;
     (void)seq_durable; /* lanes read the mark themselves, when they get to it */
     atomic_thread_fence(memory_order_seq_cst);
     uint32_t count = atomic_load(&gate->lane_count);
     for (uint32_t i = 0; i < count; i++) {
-        struct gate_lane *lane = gate->lanes[i];
+        struct local_lane *lane = gate->lanes[i];
         if (!atomic_exchange(&lane->resting, false)) continue;
         pthread_mutex_lock(&lane->wake_lock);
         if (lane->wake != NULL) lane->wake(lane->arg);
