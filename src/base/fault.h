@@ -12,6 +12,7 @@ enum fault {
     FAULT_LEDGER,  /* the database failed */
     FAULT_MEMORY,  /* the system has no memory left */
     FAULT_TIMEOUT, /* bounded waiting came to its bound */
+    FAULT_FENCED,  /* someone else has the job now: what we were about to write is theirs to write */
 };
 
 #define MUST_USE __attribute__((warn_unused_result))

@@ -163,8 +163,7 @@ static uint64_t sale_id_next(const struct engine *engine)
 enum verdict engine_decide_create(const struct engine *engine, const struct asker *seller, const struct sale_terms *terms,
                                   uint32_t stock, struct decision *out)
 {
-    if (!text_may_be_kept(seller->name, USERNAME_BYTES_MAX)) return VERDICT_BAD_INPUT;
-    if (sale_terms_objection(terms) != NULL || stock > STOCK_MAX) return VERDICT_BAD_INPUT;
+    if (sale_create_verdict(seller->name, terms, stock) != VERDICT_DONE) return VERDICT_BAD_INPUT;
     if (name_is_taken(engine, seller->name, terms->name)) return VERDICT_NAME_TAKEN;
     if (!names_have_room(&engine->names)) return VERDICT_BUSY;
     uint64_t id = sale_id_next(engine);

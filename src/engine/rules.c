@@ -20,6 +20,13 @@ static bool terms_keep_word(const struct sale_terms *was, const struct sale_term
            was->admit_max == is->admit_max && was->late_payment == is->late_payment && was->event_id == is->event_id;
 }
 
+enum verdict sale_create_verdict(struct slice seller, const struct sale_terms *terms, int64_t stock)
+{
+    if (!text_may_be_kept(seller, USERNAME_BYTES_MAX)) return VERDICT_BAD_INPUT;
+    bool good = sale_terms_objection(terms) == NULL && stock >= 0 && stock <= (int64_t)STOCK_MAX;
+    return good ? VERDICT_DONE : VERDICT_BAD_INPUT;
+}
+
 enum verdict sale_change_verdict(const struct sale *sale, const struct sale_terms *terms, uint64_t now_ms)
 {
     if (sale_terms_objection(terms) != NULL) return VERDICT_BAD_INPUT;

@@ -29,6 +29,8 @@ enum statement {
     STATEMENT_SALE_PAUSED,
     STATEMENT_SALE_CLOSED,
     STATEMENT_ORDER_INSERT,
+    STATEMENT_ORDER_INSERT_NTH,
+    STATEMENT_ORDER_NTH,
     STATEMENT_ORDER_PAY,
     STATEMENT_ORDER_CANCEL,
     STATEMENT_ORDER_EXPIRE,
@@ -136,6 +138,30 @@ enum statement {
     STATEMENT_PUBLICATIONS_CLOSINGS,
     STATEMENT_PUBLICATIONS_FILE_CLOSINGS,
     STATEMENT_PUBLICATIONS_WRONG,
+    STATEMENT_BUYER_LAST,
+    STATEMENT_BUYER_NTHS,
+    STATEMENT_WITHDRAWAL_INSERT,
+    STATEMENT_WITHDRAWAL,
+    STATEMENT_ORDERS_DUE,
+    STATEMENT_ORDERS_NUMBER,
+    STATEMENT_ERRAND_INSERT,
+    STATEMENT_ERRANDS,
+    STATEMENT_ERRAND_DELETE,
+    STATEMENT_FENCE,
+    STATEMENT_FENCE_RAISE,
+    STATEMENT_SHELF_MOVE,
+    STATEMENT_SHELF_VERSION,
+    STATEMENT_SALE_VERSION,
+    STATEMENT_SALE_EPOCH,
+    STATEMENT_SALE_ID_LAST,
+    STATEMENT_SALES_LIVE_COUNT,
+    STATEMENT_SALE_NAMED,
+    STATEMENT_SHELVED,
+    STATEMENT_SHELVED_NOT_OVER,
+    STATEMENT_SHELVED_CHANGED,
+    STATEMENT_REBUILD_ORDERS,
+    STATEMENT_REBUILD_TOKENS,
+    STATEMENT_REVOKED_AFTER,
     STATEMENT_COUNT
 };
 extern const char *const statement_sql[STATEMENT_COUNT]; /* as SQLite reads it */
@@ -177,6 +203,7 @@ struct driver {
      * that were inserted now. NULL: there is nothing to gain. */
     enum step (*queue)(struct cursor *cursor);
     enum step (*flush)(struct cursor *cursor);
+    size_t (*fit)(size_t count); /* how many go by one statement, all or none: the most that is not above count */
     int64_t (*number)(struct cursor *cursor, int column);
     struct slice (*bytes)(struct cursor *cursor, int column); /* data is NULL for SQL's NULL; until the next step */
     int64_t (*changes)(struct ledger *ledger);
@@ -193,8 +220,12 @@ struct tally {
         int64_t holds_made, holds_paid, orders_cancelled, orders_expired, orders_refund_due;
         int64_t units_cancelled, units_expired, units_refund_due, units_returned;
     } numbers;
-    int64_t available_before; /* in its row */
-    uint64_t sold_out_ms;     /* 0: not yet */
+    bool there; /* whether it has a row, of which the rest is */
+    int64_t available_before;
+    uint64_t sold_out_ms; /* 0: not yet */
+    uint64_t epoch;
+    uint32_t grabs_per_buyer_max;
+    int64_t tokens_left; /* to be given, as the row has it */
 };
 #define TALLIES 1024
 
@@ -291,6 +322,11 @@ enum fault small_end(struct ledger *ledger, enum fault fault) MUST_USE;
     "late_payment, event_id, offered, available, held, sold, orders_made, tokens_given, paused, closed"
 #define ORDER_COLUMNS                                                                                                       \
     "no, sale, buyer, units, amount, state, won_ms, pay_by_ms, key, token_nonce, payment_ref, ended_ms, canceller, reason"
+/* What is known of a sale while decisions about it are filed: see struct tally. A sale without tokens_max never runs out. */
+#define SALE_LEFT_COLUMNS                                                                                                   \
+    "available, sold_out_ms, epoch, grabs_per_buyer_max,"                                                                   \
+    " CASE WHEN tokens_max = 0 THEN 9223372036854775807 ELSE tokens_max - tokens_given END"
+#define SHELVED_COLUMNS SALE_COLUMNS ", version, epoch"
 #define EVENT_COLUMNS "id, seller, name, description, opens_ms, created_ms, subscribers, told"
 #define TOKEN_COLUMNS "nonce, sale, buyer, given_ms, spent"
 #define HOOK_COLUMNS "seller, url, secret, secret_before, before_until_ms, since_ms, failed_ms, error"

@@ -144,18 +144,38 @@ enum fault tally_find(struct ledger *ledger, uint64_t sale_id, struct tally **ou
     return fault != FAULT_NONE ? fault : numbers_begin(ledger, tally);
 }
 
-enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)
+enum fault filing_begin(struct ledger *ledger)
 {
     assert(!ledger->filing);
     ledger_queue_yield();
 
     enum fault fault = ledger_begin(ledger, TRANSACTION_FILE);
     if (fault != FAULT_NONE) return fault;
-
     ledger->filing = true;
     ledger->one_by_one = atomic_load(&one_by_one);
+    fault = outbox_file_begin(ledger);
+    if (fault != FAULT_NONE) ledger_file_rollback(ledger);
+    return fault;
+}
+
+enum fault filing_commit(struct ledger *ledger)
+{
+    assert(ledger->filing);
+    enum fault fault = filing_flush(ledger);
+    for (size_t i = 0; i < TALLIES && fault == FAULT_NONE; i++) {
+        if (ledger->tallies[i].sale_id != 0) fault = tally_write(ledger, &ledger->tallies[i]);
+    }
+    if (fault == FAULT_NONE) fault = publications_file_end(ledger);
+    if (fault == FAULT_NONE) fault = ledger_commit(ledger);
+    if (fault == FAULT_NONE && ledger->one_by_one) atomic_store(&one_by_one, false);
+    return fault;
+}
+
+enum fault ledger_file_begin(struct ledger *ledger, struct ledger_point *point)
+{
+    enum fault fault = filing_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
     fault = ledger_point(ledger, point);
-    if (fault == FAULT_NONE) fault = outbox_file_begin(ledger);
     if (fault != FAULT_NONE) {
         ledger_file_rollback(ledger);
         return fault;
@@ -226,18 +246,11 @@ static enum fault point_move(struct ledger *ledger, const struct ledger_point *f
 
 enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *from, const struct ledger_point *to)
 {
-    assert(ledger->filing);
     assert(to->seq == ledger->seq);
 
-    enum fault fault = filing_flush(ledger);
-    for (size_t i = 0; i < TALLIES && fault == FAULT_NONE; i++) {
-        if (ledger->tallies[i].sale_id != 0) fault = tally_write(ledger, &ledger->tallies[i]);
-    }
-    if (fault == FAULT_NONE) fault = publications_file_end(ledger);
-    if (fault == FAULT_NONE) fault = point_move(ledger, from, to);
-    if (fault == FAULT_NONE) fault = ledger_commit(ledger);
+    enum fault fault = point_move(ledger, from, to);
+    if (fault == FAULT_NONE) fault = filing_commit(ledger);
     if (fault != FAULT_NONE) ledger_file_rollback(ledger);
-    if (fault == FAULT_NONE && ledger->one_by_one) atomic_store(&one_by_one, false);
     ledger->filing = false;
     return fault;
 }

@@ -5,6 +5,10 @@
 #include "engine/decision.h"
 #include "ledger/database.h"
 
+/* A transaction that files, without a word about the point; commit writes the sums. After a fault, also of commit, roll back
+ * with ledger_file_rollback(). */
+enum fault filing_begin(struct ledger *ledger) MUST_USE;
+enum fault filing_commit(struct ledger *ledger) MUST_USE;
 /* Says why a decision cannot be filed: FAULT_DAMAGE. */
 enum fault filing_damage(const struct ledger *ledger, uint64_t seq, const char *what) MUST_USE;
 /* Runs a statement whose parameters are bound. *conflict tells a violated constraint, which is not logged here: it may be a
@@ -32,6 +36,10 @@ enum fault file_switched(struct ledger *ledger, const struct decision *d) MUST_U
 enum fault file_stock(struct ledger *ledger, const struct decision *d) MUST_USE;
 /* file_orders.c */
 enum fault file_won(struct ledger *ledger, const struct decision *d) MUST_USE;
+/* Its parts, for those who look first: the row of a win, bound to STATEMENT_ORDER_INSERT or _INSERT_NTH, then the token it
+ * spends and its sale's sums. */
+enum fault won_bind(struct ledger *ledger, enum statement id, const struct decision *d) MUST_USE;
+enum fault won_count(struct ledger *ledger, const struct decision *d) MUST_USE;
 enum fault file_token(struct ledger *ledger, const struct decision *d) MUST_USE;
 enum fault file_ended(struct ledger *ledger, const struct decision *d) MUST_USE;
 

@@ -61,37 +61,51 @@ enum fault file_token(struct ledger *ledger, const struct decision *d)
     return equal ? FAULT_NONE : filing_damage(ledger, d->seq, "a different token with its number is there");
 }
 
-enum fault file_won(struct ledger *ledger, const struct decision *d)
+static enum order_state won_state(const struct decision *d)
 {
-    enum order_state state = d->won.pay_by_ms == 0 ? ORDER_PAID : ORDER_HELD;
+    return d->won.pay_by_ms == 0 ? ORDER_PAID : ORDER_HELD;
+}
+
+enum fault won_bind(struct ledger *ledger, enum statement id, const struct decision *d)
+{
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_ORDER_INSERT, &s);
+    enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, d->seq);
     bind_number(s, 2, d->sale_id);
     bind_slice(s, 3, d->won.buyer);
     bind_number(s, 4, d->won.units);
     bind_signed(s, 5, d->won.amount);
-    bind_number(s, 6, (uint64_t)state);
+    bind_number(s, 6, (uint64_t)won_state(d));
     bind_number(s, 7, d->at_ms);
     bind_number(s, 8, d->won.pay_by_ms);
     bind_slice(s, 9, d->won.key);
     bind_number(s, 10, d->won.token_nonce);
+    return FAULT_NONE;
+}
 
-    bool conflict;
-    fault = filing_insert(ledger, STATEMENT_ORDER_INSERT, &conflict);
-    if (fault != FAULT_NONE) return fault;
-    if (conflict) return order_again(ledger, d, state);
-    if (d->won.token_nonce != 0) fault = token_spend(ledger, d);
+enum fault won_count(struct ledger *ledger, const struct decision *d)
+{
+    enum fault fault = d->won.token_nonce != 0 ? token_spend(ledger, d) : FAULT_NONE;
     if (fault != FAULT_NONE) return fault;
 
     struct tally *tally;
     fault = tally_find(ledger, d->sale_id, &tally);
     tally->available -= d->won.units;
-    *(state == ORDER_HELD ? &tally->held : &tally->sold) += d->won.units;
+    *(won_state(d) == ORDER_HELD ? &tally->held : &tally->sold) += d->won.units;
     tally->orders_made++;
     numbers_won(tally, d);
     return fault;
+}
+
+enum fault file_won(struct ledger *ledger, const struct decision *d)
+{
+    enum fault fault = won_bind(ledger, STATEMENT_ORDER_INSERT, d);
+    if (fault != FAULT_NONE) return fault;
+    bool conflict;
+    fault = filing_insert(ledger, STATEMENT_ORDER_INSERT, &conflict);
+    if (fault != FAULT_NONE) return fault;
+    return conflict ? order_again(ledger, d, won_state(d)) : won_count(ledger, d);
 }
 
 /* What each decision makes of an order, and what it must have been; a second state before only where there are two. Where

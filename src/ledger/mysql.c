@@ -323,6 +323,7 @@ const struct driver driver_mysql = {
     .step = mysql_step,
     .queue = mysql_queue,
     .flush = mysql_flush,
+    .fit = mysql_fit,
     .reset = mysql_reset,
     .number = mysql_number,
     .bytes = mysql_bytes,

@@ -69,6 +69,7 @@ struct slice mysql_bytes(struct cursor *cursor, int column);
 /* mysql_rows.c */
 enum step mysql_queue(struct cursor *cursor);
 enum step mysql_flush(struct cursor *cursor);
+size_t mysql_fit(size_t count);
 void mysql_rows_forget(struct ledger *ledger); /* what is queued: its transaction is rolled back */
 
 /* mysql_schema.c: as schema.h says for SQLite. */

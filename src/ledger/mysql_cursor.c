@@ -38,6 +38,8 @@ static enum coming coming_of(enum statement id)
     case STATEMENT_ORDERS_NOT_OVER_FEW:
     case STATEMENT_TOKENS_NOT_OVER:
     case STATEMENT_NAMES_EACH:
+    case STATEMENT_REBUILD_ORDERS:
+    case STATEMENT_REBUILD_TOKENS:
         return COMING_ALONE;
     case STATEMENT_SALES_EACH:
     case STATEMENT_TOKENS_EACH:

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const unsigned sizes[MYSQL_ROWS_SIZES] = { MYSQL_ROWS_MAX, 32, 1 };
+static const unsigned sizes[MYSQL_ROWS_SIZES] = { MYSQL_ROWS_MAX, 128, 32, 1 };
 
 struct mysql_value {
     enum enum_field_types type;
@@ -127,6 +127,13 @@ enum step mysql_flush(struct cursor *cursor)
     }
     mine->rows.used = 0;
     return step;
+}
+
+size_t mysql_fit(size_t count)
+{
+    int size = 0;
+    while (sizes[size] > count) size++;
+    return sizes[size];
 }
 
 enum step mysql_queue(struct cursor *cursor)

@@ -64,6 +64,8 @@ static const char *const version_1[] = {
     " units_refund_due BIGINT NOT NULL DEFAULT 0,"
     " units_returned BIGINT NOT NULL DEFAULT 0,"
     " sold_out_ms BIGINT NOT NULL DEFAULT 0,"
+    " version BIGINT NOT NULL DEFAULT 0,"
+    " epoch BIGINT NOT NULL DEFAULT 0,"
     " over_ms BIGINT GENERATED ALWAYS AS (CASE WHEN closed <> 0 THEN 0 WHEN closes_ms = 0 THEN 9223372036854775807"
     "  ELSE closes_ms END) VIRTUAL,"
     " UNIQUE KEY sales_by_name (seller, name),"
@@ -71,6 +73,7 @@ static const char *const version_1[] = {
     " KEY sales_by_end (over_ms),"
     " KEY sales_holding (held),"
     " KEY sales_by_event (event_id),"
+    " KEY sales_by_version (version),"
     " CHECK (available >= 0 AND held >= 0 AND sold >= 0 AND available + held + sold = offered)" TABLE_END,
 
     "CREATE TABLE orders ("
@@ -88,10 +91,17 @@ static const char *const version_1[] = {
     " ended_ms BIGINT NOT NULL,"
     " canceller TINYINT NOT NULL,"
     " reason VARCHAR(200) NOT NULL,"
+    " nth BIGINT,"
     /* With its length in it, the key of a buyer is no other's: see KEYED in statements_mysql.c. */
     " keyed VARCHAR(160) GENERATED ALWAYS AS"
     "  (CASE WHEN `key` = '' THEN NULL ELSE concat(sale, ' ', length(`key`), ' ', `key`, buyer) END) VIRTUAL,"
     " ended TINYINT GENERATED ALWAYS AS (CASE WHEN state > 1 THEN state ELSE NULL END) VIRTUAL,"
+    /* nth in as many digits as it can have: the last comes last. See COUNTED in statements_mysql.c. */
+    " counted VARCHAR(128) GENERATED ALWAYS AS (CASE WHEN nth IS NULL THEN NULL"
+    "  ELSE concat(sale, ' ', length(buyer), ' ', buyer, ' ', lpad(nth, 7, '0')) END) VIRTUAL,"
+    " sale_held BIGINT GENERATED ALWAYS AS (CASE WHEN state = 0 AND nth IS NOT NULL THEN sale ELSE NULL END) VIRTUAL,"
+    " UNIQUE KEY orders_by_nth (counted),"
+    " KEY orders_held (sale_held, pay_by_ms),"
     " KEY orders_by_buyer (buyer),"
     " KEY orders_by_sale (sale),"
     " KEY orders_ended (ended, sale),"
@@ -109,7 +119,8 @@ static const char *const version_1[] = {
     "CREATE TABLE users (username VARCHAR(64) PRIMARY KEY, role TINYINT NOT NULL, password_hash VARCHAR(160) NOT NULL,"
     " created_ms BIGINT NOT NULL" TABLE_END,
 
-    "CREATE TABLE revoked (token_id BIGINT PRIMARY KEY, expires_ms BIGINT NOT NULL" TABLE_END,
+    "CREATE TABLE revoked (id BIGINT PRIMARY KEY AUTO_INCREMENT, token_id BIGINT NOT NULL UNIQUE,"
+    " expires_ms BIGINT NOT NULL" TABLE_END,
 
     "CREATE TABLE hooks ("
     " seller VARCHAR(64) PRIMARY KEY,"
@@ -195,6 +206,23 @@ static const char *const version_1[] = {
     " dropped BIGINT NOT NULL" TABLE_END,
 
     "INSERT INTO publishing VALUES (1, '', 0, 0, 0, 0)",
+    "CREATE TABLE withdrawals ("
+    " no BIGINT PRIMARY KEY,"
+    " sale BIGINT NOT NULL,"
+    " units BIGINT NOT NULL,"
+    " at_ms BIGINT NOT NULL" TABLE_END,
+    "CREATE TABLE errands ("
+    " id BIGINT PRIMARY KEY AUTO_INCREMENT,"
+    " kind TINYINT NOT NULL,"
+    " sale BIGINT NOT NULL,"
+    " epoch BIGINT NOT NULL,"
+    " order_no BIGINT NOT NULL,"
+    " units BIGINT NOT NULL,"
+    " made_ms BIGINT NOT NULL" TABLE_END,
+    "CREATE TABLE fences (job VARCHAR(32) PRIMARY KEY, number BIGINT NOT NULL" TABLE_END,
+    "CREATE TABLE shelf (one TINYINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL" TABLE_END,
+
+    "INSERT INTO shelf VALUES (1, 0)",
     "INSERT INTO outbox_mark VALUES (1, 0, 0)",
     "INSERT INTO point VALUES (1, 0, 0, 0, 0, x'00000000000000000000000000000000')",
 };

@@ -10,8 +10,12 @@ enum fault numbers_begin(struct ledger *ledger, struct tally *tally)
     bind_number(s, 1, tally->sale_id);
     enum step step = cursor_step(s);
     if (step == STEP_ROW) {
+        tally->there = true;
         tally->available_before = column_number(s, 0);
         tally->sold_out_ms = (uint64_t)column_number(s, 1);
+        tally->epoch = (uint64_t)column_number(s, 2);
+        tally->grabs_per_buyer_max = (uint32_t)column_number(s, 3);
+        tally->tokens_left = column_number(s, 4);
     }
     return statement_close(ledger, STATEMENT_SALE_LEFT, step);
 }

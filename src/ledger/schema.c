@@ -20,6 +20,10 @@
  * and filing would slow down as the ledger grows; within an era of numbers the pages that change are few and stay in the
  * cache. Who asks for a buyer's orders asks era by era, the newest first.
  *
+ * nth tells a buyer's orders that count apart where several nodes file them: at most one has each nth, and nth is at most
+ * grabs_per_buyer_max. It is NULL where the order does not count, and where one engine has decided all: its orders need no
+ * second guard, and stay out of its index.
+ *
  * Orders that gave their units back are few among those that are paid: orders_ended finds them. It says state > 1, not IN
  * (2, 3, 4), for which SQLite would build a table at every update. */
 static const char *const schema[] = {
@@ -72,6 +76,8 @@ static const char *const schema[] = {
     " units_refund_due INTEGER NOT NULL DEFAULT 0,"
     " units_returned INTEGER NOT NULL DEFAULT 0,"
     " sold_out_ms INTEGER NOT NULL DEFAULT 0,"
+    " version INTEGER NOT NULL DEFAULT 0,"
+    " epoch INTEGER NOT NULL DEFAULT 0,"
     " over_ms INTEGER GENERATED ALWAYS AS"
     "  (CASE WHEN closed THEN 0 WHEN closes_ms = 0 THEN 9223372036854775807 ELSE closes_ms END) VIRTUAL,"
     " UNIQUE (seller, name),"
@@ -80,6 +86,7 @@ static const char *const schema[] = {
     "CREATE INDEX sales_by_end ON sales (over_ms)",
     "CREATE INDEX sales_holding ON sales (id) WHERE held > 0",
     "CREATE INDEX sales_by_event ON sales (event_id) WHERE event_id > 0",
+    "CREATE INDEX sales_by_version ON sales (version)",
 
     "CREATE TABLE orders ("
     " no INTEGER PRIMARY KEY,"
@@ -96,11 +103,13 @@ static const char *const schema[] = {
     " ended_ms INTEGER NOT NULL,"
     " canceller INTEGER NOT NULL,"
     " reason TEXT NOT NULL,"
+    " nth INTEGER,"
     " era INTEGER GENERATED ALWAYS AS (no >> " TEXT_OF(ORDERS_ERA_BITS) ") VIRTUAL) STRICT",
     "CREATE INDEX orders_by_buyer ON orders (era, buyer)",
     "CREATE INDEX orders_by_sale ON orders (sale)",
     "CREATE INDEX orders_ended ON orders (state, sale) WHERE state > 1",
     "CREATE UNIQUE INDEX orders_by_key ON orders (sale, buyer, key) WHERE key <> ''",
+    "CREATE UNIQUE INDEX orders_by_nth ON orders (sale, buyer, nth) WHERE nth IS NOT NULL",
 
     "CREATE TABLE tokens ("
     " nonce INTEGER PRIMARY KEY,"
@@ -116,7 +125,10 @@ static const char *const schema[] = {
     " password_hash TEXT NOT NULL,"
     " created_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID",
 
-    "CREATE TABLE revoked (token_id INTEGER PRIMARY KEY, expires_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE revoked ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " token_id INTEGER NOT NULL UNIQUE,"
+    " expires_ms INTEGER NOT NULL) STRICT",
 
     "CREATE TABLE hooks ("
     " seller TEXT PRIMARY KEY,"
@@ -213,6 +225,24 @@ static const char *const schema[] = {
     " dropped INTEGER NOT NULL) STRICT",
 
     "INSERT INTO publishing VALUES (1, '', 0, 0, 0, 0)",
+    /* What several nodes need of one ledger: see shared.h. */
+    "CREATE TABLE withdrawals ("
+    " no INTEGER PRIMARY KEY,"
+    " sale INTEGER NOT NULL,"
+    " units INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE errands ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " kind INTEGER NOT NULL,"
+    " sale INTEGER NOT NULL,"
+    " epoch INTEGER NOT NULL,"
+    " order_no INTEGER NOT NULL,"
+    " units INTEGER NOT NULL,"
+    " made_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE fences (job TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE TABLE shelf (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT",
+
+    "INSERT INTO shelf VALUES (1, 0)",
     "INSERT INTO outbox_mark VALUES (1, 0, 0)",
     "INSERT INTO point VALUES (1, 0, 0, 0, 0, zeroblob(16))",
     "INSERT INTO meta VALUES (1, " TEXT_OF(SCHEMA_VERSION) ")",

@@ -70,7 +70,7 @@ _Static_assert(EVENT_PART_MAX == 500, "PARTS has the size of a part");
     " AND n.at_ms >= o.pay_by_ms"                                                                                           \
     " AND (o.state <> 3 OR n.at_ms = o.ended_ms)"                                                                           \
     " WHEN 6 THEN o.state = 4 AND n.at_ms >= o.ended_ms"                                                                    \
-    " WHEN 7 THEN n.order_no = 0 AND n.at_ms <= (SELECT at_ms FROM point)"                                                  \
+    " WHEN 7 THEN n.order_no = 0 AND (s.epoch > 0 OR n.at_ms <= (SELECT at_ms FROM point))"                                 \
     " WHEN 8 THEN n.order_no = 0 AND s.closed"                                                                              \
     " WHEN 9 THEN n.order_no = 0 AND s.closes_ms > 0 AND n.at_ms = s.closes_ms"                                             \
     " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < max((e.subscribers + 499) / 500, 1)"                        \
@@ -103,7 +103,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " orders_refund_due = orders_refund_due + ?12, units_cancelled = units_cancelled + ?13,"
         " units_expired = units_expired + ?14, units_refund_due = units_refund_due + ?15,"
         " units_returned = units_returned + ?16, sold_out_ms = ?17 WHERE id = ?1",
-    [STATEMENT_SALE_LEFT] = "SELECT available, sold_out_ms FROM sales WHERE id = ?1",
+    [STATEMENT_SALE_LEFT] = "SELECT " SALE_LEFT_COLUMNS " FROM sales WHERE id = ?1",
     [STATEMENT_SALE_NUMBERS] =
         "SELECT holds_made, holds_paid, orders_cancelled, orders_expired, orders_refund_due, units_cancelled,"
         " units_expired, units_refund_due, units_returned, sold_out_ms, orders_made, held, sold FROM sales WHERE id = ?1",
@@ -111,6 +111,9 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_SALE_CLOSED] = "UPDATE sales SET closed = 1 WHERE id = ?1",
     [STATEMENT_ORDER_INSERT] = "INSERT INTO orders (" ORDER_COLUMNS ") VALUES "
                                "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, '', 0, 0, '')",
+    [STATEMENT_ORDER_INSERT_NTH] = "INSERT INTO orders (" ORDER_COLUMNS ", nth) VALUES "
+                                   "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, '', 0, 0, '', ?11)",
+    [STATEMENT_ORDER_NTH] = "UPDATE orders SET nth = nullif(?2, 0) WHERE no = ?1",
     [STATEMENT_ORDER_PAY] =
         "UPDATE orders SET state = ?4, ended_ms = ?5, payment_ref = ?6" ORDER_AS_IT_WAS
         " AND (state = ?7 OR state = ?8) AND payment_ref = ''",
@@ -375,5 +378,43 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " FROM (SELECT id, kind, sale, order_no, at_ms, 0 AS part FROM publications) AS n"
         " LEFT JOIN orders AS o ON o.no = n.order_no LEFT JOIN sales AS s ON s.id = n.sale"
         " LEFT JOIN events AS e ON e.id = 0 WHERE wrong IS NOT NULL ORDER BY n.id",
+    [STATEMENT_BUYER_LAST] = "SELECT nth FROM orders INDEXED BY orders_by_nth"
+                             " WHERE sale = ?1 AND buyer = ?2 AND nth IS NOT NULL ORDER BY nth DESC LIMIT 1",
+    [STATEMENT_BUYER_NTHS] = "SELECT nth, no FROM orders INDEXED BY orders_by_nth"
+                             " WHERE sale = ?1 AND buyer = ?2 AND nth IS NOT NULL ORDER BY nth",
+    [STATEMENT_WITHDRAWAL_INSERT] = "INSERT INTO withdrawals (no, sale, units, at_ms) VALUES (?1, ?2, ?3, ?4)",
+    [STATEMENT_WITHDRAWAL] = "SELECT sale, units FROM withdrawals WHERE no = ?1",
+    [STATEMENT_ORDERS_DUE] =
+        "SELECT no, units FROM orders INDEXED BY orders_by_sale"
+        " WHERE sale = ?1 AND pay_by_ms > 0 AND pay_by_ms <= ?2 AND state = 0 AND nth IS NOT NULL"
+        " ORDER BY pay_by_ms LIMIT ?3",
+    [STATEMENT_ORDERS_NUMBER] =
+        "UPDATE orders SET nth = wins.nth FROM (SELECT no, row_number() OVER (PARTITION BY buyer ORDER BY no) AS nth"
+        " FROM orders INDEXED BY orders_by_sale WHERE sale = ?1 AND state <= 1) AS wins WHERE orders.no = wins.no",
+    [STATEMENT_ERRAND_INSERT] =
+        "INSERT INTO errands (kind, sale, epoch, order_no, units, made_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    [STATEMENT_ERRANDS] =
+        "SELECT id, kind, sale, epoch, order_no, units, made_ms FROM errands WHERE made_ms < ?1 ORDER BY id LIMIT ?2",
+    [STATEMENT_ERRAND_DELETE] = "DELETE FROM errands WHERE id = ?1",
+    [STATEMENT_FENCE] = "SELECT number FROM fences WHERE job = ?1",
+    [STATEMENT_FENCE_RAISE] =
+        "INSERT INTO fences (job, number) VALUES (?1, 1) ON CONFLICT (job) DO UPDATE SET number = number + 1",
+    [STATEMENT_SHELF_MOVE] = "UPDATE shelf SET version = version + 1",
+    [STATEMENT_SHELF_VERSION] = "SELECT version FROM shelf",
+    [STATEMENT_SALE_VERSION] = "UPDATE sales SET version = ?2 WHERE id = ?1",
+    [STATEMENT_SALE_EPOCH] = "UPDATE sales SET epoch = epoch + 1, version = ?2 WHERE id = ?1",
+    [STATEMENT_SALE_ID_LAST] = "SELECT coalesce(max(id), 0) FROM sales",
+    [STATEMENT_SALES_LIVE_COUNT] =
+        "SELECT count(*), coalesce(sum(seller = ?2), 0) FROM sales INDEXED BY sales_by_end WHERE over_ms > ?1",
+    [STATEMENT_SALE_NAMED] = "SELECT id FROM sales WHERE seller = ?1 AND name = ?2",
+    [STATEMENT_SHELVED] = "SELECT " SHELVED_COLUMNS " FROM sales WHERE id = ?1",
+    [STATEMENT_SHELVED_NOT_OVER] = "SELECT " SHELVED_COLUMNS " FROM sales WHERE id IN " NOT_OVER_IDS " ORDER BY version",
+    [STATEMENT_SHELVED_CHANGED] = "SELECT " SHELVED_COLUMNS " FROM sales INDEXED BY sales_by_version WHERE version > ?1"
+                                  " ORDER BY version",
+    [STATEMENT_REBUILD_ORDERS] = "SELECT " ORDER_COLUMNS ", coalesce(nth, 0) FROM orders INDEXED BY orders_by_sale"
+                                 " WHERE sale = ?1 ORDER BY no",
+    [STATEMENT_REBUILD_TOKENS] = "SELECT " TOKEN_COLUMNS " FROM tokens INDEXED BY tokens_not_spent"
+                                 " WHERE sale = ?1 AND spent = 0",
+    [STATEMENT_REVOKED_AFTER] = "SELECT id, token_id, expires_ms FROM revoked WHERE id > ?1 ORDER BY id",
 };
 /* clang-format on */

@@ -22,7 +22,7 @@
     " AND n.at_ms >= o.pay_by_ms"                                                                                           \
     " AND (o.state <> 3 OR n.at_ms = o.ended_ms)"                                                                           \
     " WHEN 6 THEN o.state = 4 AND n.at_ms >= o.ended_ms"                                                                    \
-    " WHEN 7 THEN n.order_no = 0 AND n.at_ms <= (SELECT at_ms FROM point)"                                                  \
+    " WHEN 7 THEN n.order_no = 0 AND (s.epoch > 0 OR n.at_ms <= (SELECT at_ms FROM point))"                                 \
     " WHEN 8 THEN n.order_no = 0 AND s.closed"                                                                              \
     " WHEN 9 THEN n.order_no = 0 AND s.closes_ms > 0 AND n.at_ms = s.closes_ms"                                             \
     " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < greatest((e.subscribers + 499) DIV 500, 1)"                 \
@@ -30,11 +30,15 @@
 
 /* A buyer's key of a sale as the generated column keyed has it. */
 #define KEYED "concat(?1, ' ', length(?3), ' ', ?3, ?2)"
+/* The orders of a buyer that count, as the generated column counted has them: after the space their nth follows. */
+#define COUNTED                                                                                                             \
+    " FROM orders FORCE INDEX (orders_by_nth) WHERE counted > concat(?1, ' ', length(?2), ' ', ?2, ' ')"                    \
+    " AND counted < concat(?1, ' ', length(?2), ' ', ?2, '!')"
 
 /* clang-format off */
 const char *const statement_mysql[STATEMENT_COUNT] = {
     /* Who is about to change a sale's sums holds its row. */
-    [STATEMENT_SALE_LEFT] = "SELECT available, sold_out_ms FROM sales WHERE id = ?1 FOR UPDATE",
+    [STATEMENT_SALE_LEFT] = "SELECT " SALE_LEFT_COLUMNS " FROM sales WHERE id = ?1 FOR UPDATE",
     [STATEMENT_ORDER_BY_KEY] =
         "SELECT " ORDER_COLUMNS " FROM orders FORCE INDEX (orders_by_key) WHERE keyed = " KEYED " AND sale = ?1"
         " AND buyer = ?2 AND key = ?3 AND key <> ''",
@@ -162,6 +166,22 @@ const char *const statement_mysql[STATEMENT_COUNT] = {
     [STATEMENT_OUTBOX_DROP_ALL] = "DELETE FROM outbox WHERE seller = ?1 AND state = 1 ORDER BY id LIMIT ?2",
     [STATEMENT_OUTBOX_TESTS_DROP] = "DELETE FROM outbox WHERE tested = ?1 AND state = 1",
     [STATEMENT_OUTBOX_TESTS] = "SELECT count(*) FROM outbox INDEXED BY outbox_tests WHERE tested = ?1 AND state = 0",
+
+    [STATEMENT_BUYER_LAST] = "SELECT nth" COUNTED " ORDER BY counted DESC LIMIT 1",
+    [STATEMENT_BUYER_NTHS] = "SELECT nth, no" COUNTED " ORDER BY counted",
+    [STATEMENT_ORDERS_DUE] =
+        "SELECT no, units FROM orders FORCE INDEX (orders_held)"
+        " WHERE sale_held = ?1 AND pay_by_ms > 0 AND pay_by_ms <= ?2 ORDER BY pay_by_ms LIMIT ?3",
+    [STATEMENT_ORDERS_NUMBER] =
+        "UPDATE orders JOIN (SELECT no, row_number() OVER (PARTITION BY buyer ORDER BY no) AS nth"
+        " FROM orders FORCE INDEX (orders_by_sale) WHERE sale = ?1 AND state <= 1) AS wins ON orders.no = wins.no"
+        " SET orders.nth = wins.nth",
+    /* Held until the end of the transaction: nobody gets a higher number before what this one allowed is done. */
+    [STATEMENT_FENCE] = "SELECT number FROM fences WHERE job = ?1 LOCK IN SHARE MODE",
+    [STATEMENT_FENCE_RAISE] = "INSERT INTO fences (job, number) VALUES (?1, 1) ON DUPLICATE KEY UPDATE number = number + 1",
+    [STATEMENT_SHELVED_NOT_OVER] = "SELECT " SHELVED_COLUMNS " FROM sales JOIN " LIVE " USING (id) ORDER BY version",
+    [STATEMENT_REBUILD_TOKENS] =
+        "SELECT " TOKEN_COLUMNS " FROM tokens FORCE INDEX (tokens_not_spent) WHERE sale_not_spent = ?1",
 };
 /* clang-format on */
 

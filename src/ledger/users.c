@@ -60,15 +60,16 @@ enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledg
 
 enum fault ledger_revoke(struct ledger *ledger, uint64_t token_id, uint64_t expires_ms)
 {
-    struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_REVOKED_INSERT, &s);
+    enum fault fault = small_begin(ledger); /* alone: rows get their ids in the order in which they can be seen */
     if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, token_id);
-    bind_number(s, 2, expires_ms);
-    ledger_queue_enter();
-    enum step step = cursor_step(s);
-    ledger_queue_leave();
-    return statement_close(ledger, STATEMENT_REVOKED_INSERT, step);
+    struct cursor *s;
+    fault = statement_open(ledger, STATEMENT_REVOKED_INSERT, &s);
+    if (fault == FAULT_NONE) {
+        bind_number(s, 1, token_id);
+        bind_number(s, 2, expires_ms);
+        fault = statement_close(ledger, STATEMENT_REVOKED_INSERT, cursor_step(s));
+    }
+    return small_end(ledger, fault);
 }
 
 enum fault ledger_each_revoked(struct ledger *ledger, uint64_t now_ms,

@@ -292,7 +292,7 @@ static void a_row_that_differs_stops_the_clerk_for_good(void **state)
 {
     struct shop *shop = *state;
     uint64_t sale_id = sale_make(shop, "lamp");
-    number_of(shop, "INSERT INTO orders VALUES (3, 1, 'thief', 9, 0, 1, 1, 0, '', 0, '', 0, 0, '')");
+    number_of(shop, "INSERT INTO orders VALUES (3, 1, 'thief', 9, 0, 1, 1, 0, '', 0, '', 0, 0, '', NULL)");
     clerk_start(shop, 1);
     uint64_t no = wins_make(shop, sale_id, 10);
     assert_int_equal(clerk_wait(shop->clerk, no, 5000), FAULT_DAMAGE);

@@ -33,7 +33,7 @@ static void pages_by_number_come_oldest_first_and_without_a_gap(void **state)
     uint64_t held = hold_file(f, ids[0], "ann", 1, 1000);
     struct decision end = end_of(f, DECISION_EXPIRED, ids[0], held, 1);
     decision_must(f, &end);
-    outside(f, "INSERT INTO orders VALUES (700000, 1, 'ann', 1, 0, 1, 1, 0, '', 0, '', 0, 0, '')");
+    outside(f, "INSERT INTO orders VALUES (700000, 1, 'ann', 1, 0, 1, 1, 0, '', 0, '', 0, 0, '', NULL)");
     for (uint64_t skip = 0; skip <= 80; skip += PAGE) {
         struct seen of = { .count = 0 }, won = { .count = 0 };
         const struct ledger_page sams = { .name = SLICE("sam"), .skip = skip, .limit = PAGE };

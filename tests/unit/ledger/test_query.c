@@ -383,7 +383,7 @@ static void a_buyers_list_passes_the_borders_of_eras(void **state)
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
     for (int i = 0; i < NUMBERS; i++) {
         char sql[128];
-        snprintf(sql, sizeof(sql), "INSERT INTO orders VALUES (%d, 1, '%s', 1, 0, 1, 1, 0, '', 0, '', 0, 0, '')",
+        snprintf(sql, sizeof(sql), "INSERT INTO orders VALUES (%d, 1, '%s', 1, 0, 1, 1, 0, '', 0, '', 0, 0, '', NULL)",
                  (int)numbers[i], i == NUMBERS - 1 ? "bob" : "ann");
         outside(f, sql);
     }
