@@ -51,7 +51,7 @@ def ledger_environment():
 def ledger_arguments(arguments):
     """The same for a whole command line, which may say where its data is."""
     words = [*map(str, arguments)]
-    if not words or words[0] not in ("admin", "audit", "export", "repair") or "--data" not in words[:-1] or "--ledger" in words:
+    if not words or words[0] not in ("serve", "admin", "audit", "export", "repair") or "--data" not in words[:-1] or "--ledger" in words:
         return []
     return ledger_flags(words[words.index("--data") + 1])
 
@@ -135,7 +135,10 @@ class MysqlLedger(Ledger):
         with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
             cursor.execute("SET SESSION check_constraint_checks = OFF")
             sql = sql.replace("%", "%%").replace("?", "%s")
-            return cursor.executemany(sql, rows) if rows else cursor.execute(sql, ())
+            db.begin()
+            changed = cursor.executemany(sql, rows) if rows else cursor.execute(sql, ())
+            db.commit()
+            return changed
 
     @contextlib.contextmanager
     def locked(self):

@@ -202,5 +202,5 @@ int main(void)
         cmocka_unit_test(replies_are_the_same_in_pieces_of_any_size),
         cmocka_unit_test(what_is_no_protocol_or_too_large_is_refused),
     };
-    return cmocka_run_group_tests_name("redis/answers", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

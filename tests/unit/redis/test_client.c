@@ -258,5 +258,5 @@ int main(void)
         cmocka_unit_test(answers_to_what_nobody_asked_are_not_taken),
         cmocka_unit_test(several_loops_share_one_status),
     };
-    return cmocka_run_group_tests_name("redis/client", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

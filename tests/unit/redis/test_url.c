@@ -180,5 +180,5 @@ int main(void)
         cmocka_unit_test(names_have_a_greatest_length),
         cmocka_unit_test(a_password_comes_from_a_file_before_the_environment),
     };
-    return cmocka_run_group_tests_name("redis/url", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

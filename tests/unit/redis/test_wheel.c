@@ -93,5 +93,5 @@ int main(void)
         cmocka_unit_test(a_time_that_has_passed_is_due_at_the_next_turn),
         cmocka_unit_test(after_a_long_sleep_nothing_is_forgotten),
     };
-    return cmocka_run_group_tests_name("redis/wheel", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
