@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /* NORESERVE: the tables are sized for the largest crowd we allow and mostly stay untouched; without it the kernel would
- * refuse a reservation larger than the machine's memory. Huge pages are not asked for: a server with one small sale stays
- * small. */
+ * refuse a reservation larger than the machine's memory. Huge pages are not asked for unless by region_huge(): a server with
+ * one small sale stays small. */
 enum fault region_open(struct region *region, size_t size)
 {
     assert(size > 0);
@@ -26,6 +26,12 @@ enum fault region_open(struct region *region, size_t size)
     }
     *region = (struct region){ .base = base, .size = size };
     return FAULT_NONE;
+}
+
+/* A system that has none, or gives none, is only slower. */
+void region_huge(struct region *region)
+{
+    (void)madvise(region->base, region->size, MADV_HUGEPAGE);
 }
 
 void region_close(struct region *region)

@@ -1,5 +1,6 @@
 #include "guard/block_set.h"
 
+#include "base/region.h"
 #include "base/siphash.h"
 
 #include <assert.h>
@@ -36,8 +37,9 @@ struct block_set {
     uint8_t key[16];
     uint64_t key_high, key_low; /* the same, for addresses */
     uint64_t slot_mask;
-    uint8_t *tags;   /* of each slot: 0, or a byte of the hash that is never 0 */
-    uint32_t *slots; /* numbers of records */
+    struct region looks; /* of tags and filter, all that most look-ups read */
+    uint8_t *tags;       /* of each slot: 0, or a byte of the hash that is never 0 */
+    uint32_t *slots;     /* numbers of records */
     uint64_t *filter;
     uint64_t filter_mask;
     struct record *records;
@@ -62,23 +64,25 @@ enum fault block_set_open(struct block_set **out, const uint8_t key[16], uint32_
     set->bytes_max = name_bytes_max + entries_max * sizeof(struct stored_address);
     assert(set->bytes_max <= UINT32_MAX);
     set->filter_mask = slots * FILTER_BITS_A_SLOT / 64 - 1;
-    set->filter = calloc(set->filter_mask + 1, sizeof *set->filter);
-    set->tags = calloc(slots, sizeof *set->tags);
     set->slots = malloc(slots * sizeof *set->slots);
     set->records = malloc((size_t)entries_max * sizeof *set->records + 1);
     set->bytes = malloc(set->bytes_max + 1);
-    if (set->filter == NULL || set->tags == NULL || set->slots == NULL || set->records == NULL || set->bytes == NULL) {
+    size_t filter_bytes = (set->filter_mask + 1) * sizeof *set->filter;
+    bool looks = region_open(&set->looks, filter_bytes + slots * sizeof *set->tags) == FAULT_NONE;
+    if (!looks || set->slots == NULL || set->records == NULL || set->bytes == NULL) {
         block_set_close(set);
         return FAULT_MEMORY;
     }
+    region_huge(&set->looks);
+    set->filter = (uint64_t *)(void *)set->looks.base;
+    set->tags = set->looks.base + filter_bytes;
     *out = set;
     return FAULT_NONE;
 }
 
 void block_set_close(struct block_set *set)
 {
-    free(set->filter);
-    free(set->tags);
+    region_close(&set->looks);
     free(set->slots);
     free(set->records);
     free(set->bytes);

@@ -66,6 +66,7 @@ enum fault rates_open(struct rates **out, uint32_t keys_max)
         free(rates);
         return FAULT_MEMORY;
     }
+    region_huge(&rates->region);
     rates->sets = (struct set *)(void *)rates->region.base;
     rates->set_mask = sets - 1;
     random_bytes(rates->secret, sizeof(rates->secret));
