@@ -112,7 +112,8 @@ sides: the CPU time of the server for a request is the steadiest column, and eac
 `won`: a sale that never ends, another buyer at each request, the token checked, the answer sent when the win is durable.
 `sold-out`: the token checked, nothing left, the buyer holds nothing.
 `guard`: all limits in force, none reached, and a block list of {guard.BLOCKS:,} against no limits and no list; a refusal by
-rate (429) of an address, and of one user who asks on and on, against a full grab; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
+rate (429) of an address, and of one user who asks on and on, against a full grab; both in turns of {guard.DUEL_TURN_S} s and
+{guard.DUEL_ROUNDS} times as many rounds, by the ratios of neighbours; a line of {guard.LINE_WAITERS:,}, seen by those who wait in it, the worst of all rounds.
 `doors`: the claim and the cart over HTTP against nginx with Lua and a Redis that does the same by script, with two workers and two reactors; it
 verifies no login, we do.
 `holds`: the CPU of a whole won grab that waits for its payment against one that is paid at once; how late holds end, by the record; and grabs, one after the
