@@ -113,7 +113,8 @@ static void tls_choose(MYSQL *handle, const struct ledger_place *place)
 
 static void options_choose(MYSQL *handle, const struct ledger_place *place)
 {
-    unsigned connect_s = CONNECT_S_MAX, write_s = WRITE_S_MAX, read_s = READ_S_MAX;
+    unsigned connect_s = CONNECT_S_MAX, write_s = WRITE_S_MAX,
+             read_s = place->answer_s_max != 0 ? place->answer_s_max : READ_S_MAX;
     my_bool found = 1, no = 0;
     mysql_optionsv(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
     mysql_optionsv(handle, MYSQL_OPT_WRITE_TIMEOUT, &write_s);

@@ -219,6 +219,7 @@ static const char *const version_1[] = {
     " order_no BIGINT NOT NULL,"
     " units BIGINT NOT NULL,"
     " made_ms BIGINT NOT NULL" TABLE_END,
+    "CREATE TABLE agreed (name VARCHAR(32) PRIMARY KEY, value VARCHAR(64) NOT NULL" TABLE_END,
     "CREATE TABLE fences (job VARCHAR(32) PRIMARY KEY, number BIGINT NOT NULL" TABLE_END,
     "CREATE TABLE shelf (one TINYINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL" TABLE_END,
 

@@ -20,8 +20,9 @@ struct ledger_place {
     char password[LEDGER_PLACE_BYTES], tls_ca[LEDGER_PLACE_BYTES]; /* empty: none */
     uint16_t port;
     enum place_tls tls;
-    bool unsafe;  /* also on a database that may lose what it has committed */
-    bool patient; /* an answer may take as long as it likes: tools that read everything */
+    bool unsafe;           /* also on a database that may lose what it has committed */
+    bool patient;          /* an answer may take as long as it likes: tools that read everything */
+    unsigned answer_s_max; /* longer the database must not be silent; 0: half a minute */
 };
 
 /* SQLite's file as a place. */

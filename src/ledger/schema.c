@@ -239,6 +239,7 @@ static const char *const schema[] = {
     " order_no INTEGER NOT NULL,"
     " units INTEGER NOT NULL,"
     " made_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE agreed (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE fences (job TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE shelf (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT",
 

@@ -119,16 +119,23 @@ enum fault ledger_sale_id_last(struct ledger *ledger, uint64_t *id) MUST_USE;
 
 /* A gate's rebuild: raises the sale's epoch (0: there is no such sale), then walks what the gate needs in one snapshot: the
  * sale as it is under the new epoch, all its orders by number (nth: 0 where it does not count), its tokens that are not
- * spent. Visitors do not use this ledger. The first epoch of a sale gives an nth to orders that one engine has decided. */
+ * spent, and the errands that were left for its gate: what they tell is in the snapshot, whatever their epoch. Visitors do
+ * not use this ledger. The first epoch of a sale gives an nth to orders that one engine has decided. */
 enum fault ledger_epoch_raise(struct ledger *ledger, const struct ledger_fence *fence, uint64_t sale_id,
                               uint64_t *epoch) MUST_USE;
 struct ledger_rebuild {
     enum fault (*sale)(void *arg, const struct ledger_shelved *sale);
     enum fault (*order)(void *arg, const struct ledger_order *order, uint32_t nth);
     enum fault (*token)(void *arg, const struct ledger_token *token);
+    enum fault (*errand)(void *arg, const struct ledger_errand *errand);
     void *arg;
 };
 enum fault ledger_rebuild(struct ledger *ledger, uint64_t sale_id, const struct ledger_rebuild *visit) MUST_USE;
+
+/* Buyers who have more orders that count than their sale allows: there are none. For the audit. */
+enum fault ledger_each_over_limit(struct ledger *ledger,
+                                  void (*visit)(void *arg, uint64_t sale_id, uint64_t orders, uint64_t max),
+                                  void *arg) MUST_USE;
 
 /* Logouts that other nodes have taken: rows after this one; *last moves to the newest. */
 enum fault ledger_each_revoked_after(struct ledger *ledger, uint64_t *last,

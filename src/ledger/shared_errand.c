@@ -22,7 +22,7 @@ enum fault errand_leave(struct ledger *ledger, struct ledger_errand *errand)
     return fault;
 }
 
-static bool row_errand(struct cursor *s, struct ledger_errand *out)
+bool row_errand(struct cursor *s, struct ledger_errand *out)
 {
     uint32_t kind;
     bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_u32(s, 1, ERRAND_SALE, &kind) && kind != 0 &&

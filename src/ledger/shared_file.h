@@ -27,6 +27,8 @@ enum fault buyer_grabs(struct ledger *ledger, const struct ledger_key *buyer, ui
 
 /* Fills id. */
 enum fault errand_leave(struct ledger *ledger, struct ledger_errand *errand) MUST_USE;
+struct cursor;
+bool row_errand(struct cursor *s, struct ledger_errand *out);
 /* Held until the end of the transaction. */
 enum fault fence_check(struct ledger *ledger, const struct ledger_fence *fence) MUST_USE;
 

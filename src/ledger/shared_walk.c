@@ -1,6 +1,6 @@
 /* Sales as the nodes of a shared ledger know them, and what a gate is rebuilt from. */
 #include "ledger/database.h"
-#include "ledger/shared.h"
+#include "ledger/shared_file.h"
 
 static bool row_shelved(struct cursor *s, struct ledger_shelved *out)
 {
@@ -78,6 +78,22 @@ static enum fault tokens_visit(struct ledger *ledger, uint64_t sale_id, const st
     return fault != FAULT_NONE ? fault : closed;
 }
 
+static enum fault errands_visit(struct ledger *ledger, uint64_t sale_id, const struct ledger_rebuild *visit)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_ERRANDS_OF, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, sale_id);
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
+        struct ledger_errand errand;
+        fault = row_errand(s, &errand) ? visit->errand(visit->arg, &errand) : FAULT_DAMAGE;
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, STATEMENT_ERRANDS_OF, step);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
 enum fault ledger_rebuild(struct ledger *ledger, uint64_t sale_id, const struct ledger_rebuild *visit)
 {
     struct ledger_shelved sale;
@@ -87,6 +103,7 @@ enum fault ledger_rebuild(struct ledger *ledger, uint64_t sale_id, const struct 
     if (fault == FAULT_NONE && found) fault = visit->sale(visit->arg, &sale);
     if (fault == FAULT_NONE && found) fault = orders_visit(ledger, sale_id, visit);
     if (fault == FAULT_NONE && found) fault = tokens_visit(ledger, sale_id, visit);
+    if (fault == FAULT_NONE && found && visit->errand != NULL) fault = errands_visit(ledger, sale_id, visit);
     ledger_undo(ledger);
     return fault;
 }

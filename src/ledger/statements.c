@@ -395,7 +395,16 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "INSERT INTO errands (kind, sale, epoch, order_no, units, made_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [STATEMENT_ERRANDS] =
         "SELECT id, kind, sale, epoch, order_no, units, made_ms FROM errands WHERE made_ms < ?1 ORDER BY id LIMIT ?2",
+    [STATEMENT_ERRANDS_OF] =
+        "SELECT id, kind, sale, epoch, order_no, units, made_ms FROM errands WHERE sale = ?1 ORDER BY id",
     [STATEMENT_ERRAND_DELETE] = "DELETE FROM errands WHERE id = ?1",
+    [STATEMENT_AGREE] = "INSERT INTO agreed (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
+    [STATEMENT_AGREE_ANEW] =
+        "INSERT INTO agreed (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
+    [STATEMENT_AGREED] = "SELECT value FROM agreed WHERE name = ?1",
+    [STATEMENT_BUYERS_OVER] =
+        "SELECT sale, count(*), max(grabs_per_buyer_max) FROM orders JOIN sales ON sales.id = sale WHERE state <= 1"
+        " GROUP BY sale, buyer HAVING count(*) > max(grabs_per_buyer_max) ORDER BY sale",
     [STATEMENT_FENCE] = "SELECT number FROM fences WHERE job = ?1",
     [STATEMENT_FENCE_RAISE] =
         "INSERT INTO fences (job, number) VALUES (?1, 1) ON CONFLICT (job) DO UPDATE SET number = number + 1",

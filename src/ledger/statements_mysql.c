@@ -177,6 +177,8 @@ const char *const statement_mysql[STATEMENT_COUNT] = {
         " FROM orders FORCE INDEX (orders_by_sale) WHERE sale = ?1 AND state <= 1) AS wins ON orders.no = wins.no"
         " SET orders.nth = wins.nth",
     /* Held until the end of the transaction: nobody gets a higher number before what this one allowed is done. */
+    [STATEMENT_AGREE] = "INSERT INTO agreed (name, value) VALUES (?1, ?2) ON DUPLICATE KEY UPDATE name = ?1",
+    [STATEMENT_AGREE_ANEW] = "INSERT INTO agreed (name, value) VALUES (?1, ?2) ON DUPLICATE KEY UPDATE value = ?2",
     [STATEMENT_FENCE] = "SELECT number FROM fences WHERE job = ?1 LOCK IN SHARE MODE",
     [STATEMENT_FENCE_RAISE] = "INSERT INTO fences (job, number) VALUES (?1, 1) ON DUPLICATE KEY UPDATE number = number + 1",
     [STATEMENT_SHELVED_NOT_OVER] = "SELECT " SHELVED_COLUMNS " FROM sales JOIN " LIVE " USING (id) ORDER BY version",

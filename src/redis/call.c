@@ -113,7 +113,7 @@ void redis_call_wait(struct redis_client *client, struct redis_call *call)
 /* Certainly not run so far: to the master of its key, or nowhere if there is no hope. */
 void call_route(struct redis_client *client, struct redis_call *call)
 {
-    struct redis_node *node = client->closing ? NULL : route_find(client, call->key);
+    struct redis_node *node = client->closing ? NULL : route_choose(client, call->key);
     call->state.asking = false;
     if (node != NULL)
         node_submit(node, call);

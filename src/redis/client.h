@@ -159,7 +159,7 @@ void node_answer(struct redis_node *node, struct link_entry entry, const struct 
 
 /* route.c */
 enum fault route_start(struct redis_client *client) MUST_USE;
-struct redis_node *route_find(struct redis_client *client, struct slice key);
+struct redis_node *route_choose(struct redis_client *client, struct slice key);
 struct redis_node *route_add(struct redis_client *client, const struct redis_address *address);
 void route_moved(struct redis_client *client, struct slice key, struct redis_node *node);
 void route_look(struct redis_client *client);                                  /* soon: something is not where it was */

@@ -23,7 +23,7 @@ static enum redis_kind kind_of(const struct redis_client *client)
     return client->redis->options.place.kind;
 }
 
-struct redis_node *route_find(struct redis_client *client, struct slice key)
+struct redis_node *route_choose(struct redis_client *client, struct slice key)
 {
     if (kind_of(client) != REDIS_CLUSTER) return client->master;
     if (key.len > 0) return client->slots[redis_slot(key)];
