@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "clerk/clerk.h"
-#include "command/command.h"
+#include "command/shop.h"
 #include "courier/courier.h"
 #include "doors/doors.h"
 #include "gate/gate.h"
@@ -24,8 +24,7 @@
 #include <unistd.h>
 
 #define CLERK_STOP_MS 10000
-/* What a disk failure leaves the reactors to answer with. */
-#define POISON_DRAIN_MS 1000
+#define POISON_DRAIN_MS 1000 /* what a disk failure leaves the reactors to answer in */
 #define PATH_BYTES (CONFIG_TEXT_BYTES + 16)
 
 struct app {
@@ -35,6 +34,8 @@ struct app {
     char blocks_path[PATH_BYTES], payment_keys_path[PATH_BYTES];
     int lock_fd;
     struct ledger *ledger;
+    struct command_gate gate_place;
+    struct shop shop;
     struct gate *gate;
     struct resp_accounts *resp_accounts;
     struct people *people;
@@ -46,7 +47,6 @@ struct app {
     struct guard *guard;
     struct lines *lines;
     struct server *server;
-    bool damaged;
 };
 
 static enum fault folder_start(struct app *app)
@@ -81,29 +81,19 @@ static void disk_failed(void *arg)
 
 static enum fault gate_begin(struct app *app)
 {
-    struct journal_damage damage = { .file = "" };
-    const struct gate_options options = {
-        .folder = app->config.data,
-        .segment_bytes = (uint32_t)app->config.journal_segment_mb << 20,
-        .space_bytes_min = (uint64_t)app->config.space_mb_min << 20,
-        .orders_max = (uint32_t)app->config.orders_max,
-        .sales_per_seller_max = (uint32_t)app->config.sales_per_seller_max,
-        .on_poison = disk_failed,
-    };
-    enum fault fault = gate_open(&app->gate, &options, app->ledger, &damage);
-    if (fault == FAULT_DAMAGE) {
-        app->damaged = true;
-        log_error("main",
-                  "refusing to start: %s is damaged at offset %" PRIu64
-                  ": %s; `stampede repair --data %s` shows what can be done",
-                  damage.file, damage.offset, damage.reason, app->config.data);
-    }
-    return fault == FAULT_NONE ? gate_start(app->gate) : fault;
+    app->shop = (struct shop){ .config = &app->config,
+                               .place = &app->gate_place,
+                               .ledger_place = &app->places.ledger,
+                               .ledger = app->ledger,
+                               .on_poison = disk_failed };
+    enum fault fault = shop_open(&app->shop);
+    app->gate = app->shop.gate;
+    return fault;
 }
 
 static void gate_end(struct app *app)
 {
-    gate_close(app->gate);
+    shop_close(&app->shop);
 }
 
 static enum fault resp_accounts_start(struct app *app)
@@ -142,11 +132,17 @@ static enum fault people_start(struct app *app)
         },
         .accounts = app->resp_accounts,
     };
-    return people_open(&app->people, &options);
+    enum fault fault = people_open(&app->people, &options);
+    if (fault != FAULT_NONE) return fault;
+    fault = shop_agree_keys(&app->shop, people_ring(app->people));
+    if (fault != FAULT_NONE) people_close(app->people);
+    if (fault == FAULT_NONE) shop_tell_logouts(&app->shop, app->people);
+    return fault;
 }
 
 static void people_end(struct app *app)
 {
+    shop_tell_logouts(&app->shop, NULL);
     people_close(app->people);
 }
 
@@ -424,25 +420,23 @@ static int command_serve(int argc, char **argv)
     static struct app app;
     if (!command_options(&app.config, argc, argv)) return EXIT_USAGE;
     log_set_level(log_level_of(app.config.log_level));
-    if (!command_places(&app.places, &app.config)) return EXIT_USAGE;
+    if (!command_places(&app.places, &app.config) || !command_gate(&app.gate_place, &app.config)) return EXIT_USAGE;
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
     path_choose(app.keys_path, app.config.keys, app.config.data, "keys");
     path_choose(app.blocks_path, app.config.blocks, app.config.data, "blocks");
     path_choose(app.payment_keys_path, app.config.payment_keys, app.config.data, "payment_keys");
 
+    static const int heard[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
     sigset_t signals;
     sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    sigaddset(&signals, SIGUSR2);
+    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaddset(&signals, heard[i]);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it */
     signal(SIGPIPE, SIG_IGN);
 
     size_t started = 0;
     enum fault fault = FAULT_NONE;
     while (started < STEPS && (fault = steps[started].start(&app)) == FAULT_NONE) started++;
-    int code = fault == FAULT_NONE ? EXIT_OK : app.damaged ? EXIT_DAMAGED : EXIT_FAILED;
+    int code = fault == FAULT_NONE ? EXIT_OK : app.shop.damaged ? EXIT_DAMAGED : EXIT_FAILED;
     if (fault == FAULT_NONE) {
         const char *resp = app.server->resp_address;
         printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);
@@ -471,6 +465,7 @@ static const struct {
     { "audit", command_audit, "[--data DIR]         prove the promises offline" },
     { "export", command_export, "orders|sales         write what is filed as --format csv or jsonl" },
     { "repair", command_repair, "[--data DIR] [--yes] show what a damaged journal would lose; cut it when told" },
+    { "reconcile", command_reconcile, "[--repair]           hold Redis against the ledger; build anew what differs" },
     { "config", command_config, "check [FILE]         say what is wrong with a configuration" },
     { "routes", command_routes, "                     list the HTTP routes and who may use them" },
     { "version", command_version, "                     say which version this is" },

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* A transaction ends at the first batch that brings it here. One that drains a backlog is longer: more orders then share the
  * writing of each page of an index. */
@@ -36,6 +37,7 @@
 #define GIVE_WAY_LAG_MAX 250000
 
 struct clerk {
+    struct gate *gate; /* that has no journal; else NULL */
     struct ledger_place place;
     char *journal_folder;
     uint32_t pause_ms;
@@ -310,6 +312,11 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
     thread_must(pthread_mutex_init(&clerk->lock, NULL));
     condition_init(&clerk->work);
     condition_init(&clerk->filed);
+    if (clerk->journal == NULL) {
+        clerk->gate = gate;
+        *out = clerk;
+        return FAULT_NONE;
+    }
     clerk->place = *options->ledger;
     clerk->journal_folder = strdup(options->journal_folder);
     enum fault fault = clerk->journal_folder == NULL ? FAULT_MEMORY : FAULT_NONE;
@@ -342,6 +349,10 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
 void clerk_close(struct clerk *clerk, uint32_t wait_ms)
 {
     if (clerk == NULL) return;
+    if (clerk->gate != NULL) {
+        clerk_free(clerk);
+        return;
+    }
     thread_must(pthread_mutex_lock(&clerk->lock));
     clerk->closing = true;
     clerk->close_by_ms = mono_ms() + wait_ms;
@@ -352,8 +363,21 @@ void clerk_close(struct clerk *clerk, uint32_t wait_ms)
     clerk_free(clerk);
 }
 
+/* A gate without a journal files by itself; nothing tells when, and few wait. */
+static enum fault gate_wait(struct gate *gate, uint64_t seq, uint32_t wait_ms)
+{
+    struct gate_status status;
+    uint64_t until_ms = mono_ms() + wait_ms;
+    for (gate_status(gate, &status); status.seq_filed < seq; gate_status(gate, &status)) {
+        if (mono_ms() >= until_ms) return FAULT_TIMEOUT;
+        nanosleep(&(struct timespec){ .tv_nsec = AWAITED_MS * 1000000L }, NULL);
+    }
+    return FAULT_NONE;
+}
+
 enum fault clerk_wait(struct clerk *clerk, uint64_t seq, uint32_t wait_ms)
 {
+    if (clerk->gate != NULL) return seq == 0 ? FAULT_NONE : gate_wait(clerk->gate, seq, wait_ms);
     if (atomic_load(&clerk->seq_filed) >= seq) return FAULT_NONE;
     struct timespec until = moment(mono_ms() + wait_ms);
     int rc = 0;
@@ -370,6 +394,12 @@ enum fault clerk_wait(struct clerk *clerk, uint64_t seq, uint32_t wait_ms)
 
 void clerk_status(struct clerk *clerk, struct clerk_status *out)
 {
+    if (clerk->gate != NULL) {
+        struct gate_status gate;
+        gate_status(clerk->gate, &gate);
+        *out = (struct clerk_status){ .seq_filed = gate.seq_filed, .failing = !gate.ledger_up };
+        return;
+    }
     *out = (struct clerk_status){
         .seq_filed = atomic_load(&clerk->seq_filed),
         .failing = atomic_load(&clerk->failing),

@@ -22,7 +22,8 @@ struct clerk_options {
     uint32_t pause_ms; /* between transactions while nobody waits: many wins share one */
 };
 
-/* Starts the thread. */
+/* Starts the thread. A gate without a journal files by itself: then there is no thread, and the clerk only tells how far
+ * that has come. */
 enum fault clerk_open(struct clerk **out, const struct clerk_options *options, struct gate *gate) MUST_USE;
 /* Files what is durable, at most wait_ms long, then stops. */
 void clerk_close(struct clerk *clerk, uint32_t wait_ms);

@@ -9,10 +9,12 @@
  *
  * Notices to sellers, events and their subscribers are in the ledger alone: those are held against the rest of it. */
 #include "base/random.h"
+#include "command/audit_shared.h"
 #include "command/command.h"
 #include "command/outcomes.h"
 #include "engine/engine.h"
 #include "journal/journal.h"
+#include "ledger/agreed.h"
 #include "ledger/ledger.h"
 
 #include <inttypes.h>
@@ -441,11 +443,29 @@ static int audit_run(const struct config *config)
     return audit.findings == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
+/* A ledger of several nodes is audited where it is, whoever is at work; -1: it is not one. */
+static int audit_nodes(const struct config *config)
+{
+    static struct command_places places;
+    struct ledger *ledger;
+    char kept[AGREED_BYTES];
+    int code = -1;
+    if (!command_places(&places, config)) return EXIT_USAGE;
+    if (places.ledger.path != NULL && access(places.ledger.path, F_OK) != 0) return code;
+    places.ledger.patient = true;
+    if (ledger_open(&ledger, &places.ledger, LEDGER_READER) != FAULT_NONE) return code; /* the audit itself says why */
+    if (ledger_agreed(ledger, AGREED_GATE, kept) == FAULT_NONE && kept[0] != '\0') code = audit_shared(ledger);
+    ledger_close(ledger);
+    return code;
+}
+
 int command_audit(int argc, char **argv)
 {
     struct config config;
     int lock_fd;
     if (!command_options(&config, argc, argv)) return EXIT_USAGE;
+    int nodes = audit_nodes(&config);
+    if (nodes >= 0) return nodes;
     if (!command_lock(&config, &lock_fd)) return EXIT_FAILED;
     int code = audit_run(&config);
     close(lock_fd);

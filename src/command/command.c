@@ -43,6 +43,26 @@ static bool queue_good(const char *file)
     return good;
 }
 
+/* What the options of the gate are together; the table has looked at each. */
+static bool gate_good(const char *file)
+{
+    struct config config;
+    struct config_mistake mistake;
+    struct redis_place place;
+    char sentence[REDIS_SENTENCE_BYTES];
+    if (config_load(&config, file, 0, NULL, &mistake) != FAULT_NONE) return true; /* said elsewhere */
+    const char *objection = command_gate_objection(&config);
+    bool shared = strcmp(config.gate, "local") != 0;
+    if (objection == NULL && shared && !redis_url_parse(&place, slice_of(config.gate), sentence)) objection = sentence;
+    if (objection != NULL) {
+        printf("%s: gate: %s\n", file, objection);
+    } else if (shared && strcmp(config.ledger, "sqlite") == 0) {
+        printf("%s: gate is in Redis and the ledger is a file of this machine: that is one node, and no other can join\n",
+               file);
+    }
+    return objection == NULL;
+}
+
 int command_config(int argc, char **argv)
 {
     if (argc < 1 || strcmp(argv[0], "check") != 0 || argc > 2) {
@@ -56,6 +76,7 @@ int command_config(int argc, char **argv)
         fprintf(stderr, "stampede: cannot read %s: %s\n", file, strerror(errno));
         return EXIT_FAILED;
     }
+    if (mistakes == 0 && !gate_good(file)) mistakes++;
     if (mistakes == 0 && !queue_good(file)) mistakes++;
     if (mistakes == 0) printf("%s: fine\n", file);
     return mistakes == 0 ? EXIT_OK : EXIT_FAILED;

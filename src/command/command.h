@@ -4,15 +4,17 @@
 
 #include "config/config.h"
 #include "ledger/place.h"
+#include "redis/redis.h"
 
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3 };
 
-int command_admin(int argc, char **argv);  /* admin create NAME, password on standard input */
-int command_audit(int argc, char **argv);  /* proves the promises offline */
-int command_export(int argc, char **argv); /* orders or sales as CSV or JSON Lines */
-int command_repair(int argc, char **argv); /* shows, and with --yes cuts, a damaged journal */
-int command_config(int argc, char **argv); /* config check [FILE] */
-int command_routes(int argc, char **argv); /* the route table, one line each */
+int command_admin(int argc, char **argv);     /* admin create NAME, password on standard input */
+int command_audit(int argc, char **argv);     /* proves the promises offline */
+int command_export(int argc, char **argv);    /* orders or sales as CSV or JSON Lines */
+int command_repair(int argc, char **argv);    /* shows, and with --yes cuts, a damaged journal */
+int command_reconcile(int argc, char **argv); /* holds Redis against the ledger; with --repair builds anew what differs */
+int command_config(int argc, char **argv);    /* config check [FILE] */
+int command_routes(int argc, char **argv);    /* the route table, one line each */
 
 /* Options of a tool: what config_load() takes. False: the mistake is on standard error. */
 bool command_options(struct config *config, int argc, char **argv);
@@ -24,6 +26,15 @@ struct command_places {
     bool replica; /* read counts */
 };
 bool command_places(struct command_places *out, const struct config *config);
+/* Where the gate is: shared is false for one of this process, and nothing else counts. False: the mistake is on standard
+ * error. */
+struct command_gate {
+    bool shared;
+    struct redis_options redis;
+};
+bool command_gate(struct command_gate *out, const struct config *config);
+/* What contradicts itself among the options of the gate, as a sentence; NULL: nothing. */
+const char *command_gate_objection(const struct config *config);
 /* Locks the data folder, which must be there and not be in use. False: said why on standard error. */
 bool command_lock(const struct config *config, int *lock_fd);
 

@@ -1,6 +1,7 @@
-/* Where the options say that the ledger is. */
+/* Where the options say that the ledger and the gate are. */
 #include "base/secret_file.h"
 #include "command/command.h"
+#include "gate/scripts.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
@@ -76,4 +77,47 @@ bool command_places(struct command_places *out, const struct config *config)
     if (!password_take(config, out)) return false;
     memcpy(out->read.password, out->ledger.password, sizeof out->read.password);
     return true;
+}
+
+const char *command_gate_objection(const struct config *config)
+{
+    bool local = strcmp(config->gate, "local") == 0;
+    if (local && strcmp(config->ack, "ledger") != 0)
+        return "ack is for a gate in Redis; with gate = local a win is told when the journal has it";
+    if (local && config->node != 0) return "node is for a gate in Redis; with gate = local there is one node";
+    return NULL;
+}
+
+static bool redis_passwords_take(struct redis_options *out, const struct config *config)
+{
+    char sentence[REDIS_SENTENCE_BYTES];
+    bool found = redis_password_find(out->password, config->redis_password_file, "STAMPEDE_REDIS_PASSWORD", sentence);
+    if (found)
+        found = redis_password_find(out->sentinel_password, config->redis_sentinel_password_file,
+                                    "STAMPEDE_REDIS_SENTINEL_PASSWORD", sentence);
+    if (!found) fprintf(stderr, "stampede: gate: %s\n", sentence);
+    return found;
+}
+
+bool command_gate(struct command_gate *out, const struct config *config)
+{
+    static struct redis_script scripts[GATE_SCRIPT_COUNT];
+    char mistake[REDIS_SENTENCE_BYTES];
+    memset(out, 0, sizeof *out);
+    const char *objection = command_gate_objection(config);
+    if (objection != NULL) {
+        fprintf(stderr, "stampede: %s\n", objection);
+        return false;
+    }
+    if (strcmp(config->gate, "local") == 0) return true;
+    out->shared = true;
+    if (!redis_url_parse(&out->redis.place, slice_of(config->gate), mistake)) {
+        fprintf(stderr, "stampede: gate: %s\n", mistake);
+        return false;
+    }
+    for (int i = 0; i < GATE_SCRIPT_COUNT; i++)
+        scripts[i] = (struct redis_script){ gate_scripts[i].name, gate_scripts[i].text };
+    out->redis.scripts = scripts;
+    out->redis.scripts_count = GATE_SCRIPT_COUNT;
+    return redis_passwords_take(&out->redis, config);
 }

@@ -34,10 +34,20 @@ struct config {
     char ledger_tls[CONFIG_TEXT_BYTES];           /* off, required, verify */
     char ledger_tls_ca[CONFIG_TEXT_BYTES];        /* PEM; empty: the system's */
     char ledger_unsafe[CONFIG_TEXT_BYTES];        /* off, on: also where commits may be lost */
-    char http[CONFIG_TEXT_BYTES];                 /* ADDR:PORT */
-    char resp[CONFIG_TEXT_BYTES];                 /* ADDR:PORT, or off */
-    char resp_accounts[CONFIG_TEXT_BYTES];        /* path; empty: one account without a password, on loopback */
-    char tls_cert[CONFIG_TEXT_BYTES];             /* PEM chain; empty: no TLS */
+    char gate[CONFIG_TEXT_BYTES];                 /* local, or the URL of Redis */
+    char redis_password_file[CONFIG_TEXT_BYTES];  /* path; empty: the environment has it */
+    char redis_sentinel_password_file[CONFIG_TEXT_BYTES];
+    char redis_prefix[CONFIG_TEXT_BYTES]; /* of every key */
+    char ack[CONFIG_TEXT_BYTES];          /* gate, replica, ledger: when "won" is said */
+    int64_t replicas, replica_ms;
+    int64_t node;       /* 0: one that nobody has */
+    int64_t stream_max; /* decisions of a sale that may wait to be filed */
+    int64_t filer_threads;
+    int64_t warm_before_s;
+    char http[CONFIG_TEXT_BYTES];          /* ADDR:PORT */
+    char resp[CONFIG_TEXT_BYTES];          /* ADDR:PORT, or off */
+    char resp_accounts[CONFIG_TEXT_BYTES]; /* path; empty: one account without a password, on loopback */
+    char tls_cert[CONFIG_TEXT_BYTES];      /* PEM chain; empty: no TLS */
     char tls_key[CONFIG_TEXT_BYTES];
     char log_level[CONFIG_TEXT_BYTES]; /* debug, info, warn, error */
     char keys[CONFIG_TEXT_BYTES];      /* path of the signing keys; empty: DATA/keys */

@@ -15,6 +15,10 @@
 #define PASSWORD_THREADS_MAX 16
 #define QUERY_THREADS_MAX 12
 #define NAME_BYTES_MAX 32
+#define REDIS_PREFIX_BYTES_MAX 64
+#define NODE_MAX 1023
+#define STREAM_MAX 100000000
+#define FILER_THREADS_MAX 8
 
 /* The other threads are the committer, the clerk and the one that started them all. */
 _Static_assert(REACTORS_MAX + PASSWORD_THREADS_MAX + QUERY_THREADS_MAX + 3 <= THREADS_MAX,
@@ -48,6 +52,30 @@ static bool ledger_url_check(struct slice value, char mistake[256])
 static bool ledger_check(struct slice value, char mistake[256])
 {
     return slice_is(value, "sqlite") || ledger_url_check(value, mistake);
+}
+
+/* What stands behind the scheme is the client's to read: see command/places.c. */
+static bool gate_check(struct slice value, char mistake[256])
+{
+    static const char *const schemes[] = { "redis://", "redis+sentinel://", "redis+cluster://" };
+    if (slice_is(value, "local")) return true;
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (value.len > strlen(schemes[i]) && memcmp(value.data, schemes[i], strlen(schemes[i])) == 0) return true;
+    }
+    snprintf(mistake, 256, "it is local, redis://HOST, redis+sentinel://HOST,HOST/NAME or redis+cluster://HOST,HOST");
+    return false;
+}
+
+/* It stands before "{sale:ID}" in every key: braces of its own would be taken for those. */
+static bool prefix_check(struct slice value, char mistake[256])
+{
+    bool good = value.len <= REDIS_PREFIX_BYTES_MAX;
+    for (size_t i = 0; i < value.len; i++)
+        good = good && value.data[i] > ' ' && value.data[i] < 127 && value.data[i] != '{' && value.data[i] != '}';
+    if (!good)
+        snprintf(mistake, 256, "it is at most %d printable bytes of ASCII without spaces and braces",
+                 REDIS_PREFIX_BYTES_MAX);
+    return good;
 }
 
 static bool address_or_off(struct slice value, char mistake[256])
@@ -84,6 +112,28 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "PEM file of the authorities for ledger_tls = verify; empty means those of the system." },
     { "ledger_unsafe", .kind = OPTION_CHOICE, .offset = AT(ledger_unsafe), .fallback = "off", .choices = "off on",
       .help = "Whether to run on a database that may lose what it has committed when it crashes." },
+    { "gate", .kind = OPTION_TEXT, .offset = AT(gate), .fallback = "local", .check = gate_check,
+      .help = "Where it is decided who wins: local is this process, the URL of a Redis is several machines together." },
+    { "redis_password_file", .kind = OPTION_PATH, .offset = AT(redis_password_file), .fallback = "",
+      .help = "File of the password of gate; empty means that STAMPEDE_REDIS_PASSWORD has it, if anything." },
+    { "redis_sentinel_password_file", .kind = OPTION_PATH, .offset = AT(redis_sentinel_password_file), .fallback = "",
+      .help = "File of the Sentinels' password; empty means that STAMPEDE_REDIS_SENTINEL_PASSWORD has it, if any." },
+    { "redis_prefix", .kind = OPTION_TEXT, .offset = AT(redis_prefix), .fallback = "stampede:", .check = prefix_check,
+      .help = "What every key in Redis begins with; another for each shop that shares the Redis." },
+    { "ack", .kind = OPTION_CHOICE, .offset = AT(ack), .fallback = "ledger", .choices = "gate replica ledger",
+      .help = "Who must have a win, with gate in Redis, before it is told." },
+    { "replicas", WHOLE(replicas, 1, 16), .fallback = "1",
+      .help = "Replicas that must have a win before it is told, with ack = replica." },
+    { "replica_ms", WHOLE(replica_ms, 1, 10000), .fallback = "100",
+      .help = "How long to wait for them; then the outcome is unknown." },
+    { "node", WHOLE(node, 0, NODE_MAX), .fallback = "0",
+      .help = "Number of this node among those that share gate, another for each; 0 takes one that is free." },
+    { "stream_max", WHOLE(stream_max, 100, STREAM_MAX), .fallback = "1000000",
+      .help = "Decisions of a sale in Redis that may wait to be filed; beyond them it is BUSY." },
+    { "filer_threads", WHOLE(filer_threads, 1, FILER_THREADS_MAX), .fallback = "2",
+      .help = "Threads that file what was won in Redis into the ledger, a connection each." },
+    { "warm_before_s", WHOLE(warm_before_s, 0, 86400), .fallback = "60",
+      .help = "Sales are put into Redis so long before they open, in seconds." },
     { "http", .kind = OPTION_ADDRESS, .offset = AT(http), .fallback = "127.0.0.1:20080",
       .help = "Address and port of HTTP; port 0 picks a free one." },
     { "resp", .kind = OPTION_TEXT, .offset = AT(resp), .fallback = "127.0.0.1:20081", .check = address_or_off,

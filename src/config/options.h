@@ -31,7 +31,7 @@ struct option {
     const char *help; /* one sentence */
 };
 
-#define OPTIONS_COUNT 59
+#define OPTIONS_COUNT 70
 extern const struct option options[OPTIONS_COUNT];
 
 /* The row of a name, or NULL. dash is what stands between words: '_' or '-'. */

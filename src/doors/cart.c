@@ -71,12 +71,14 @@ static void already_reply(struct request *request, const struct order *order)
 }
 
 /* A sale that asks for no login knows no buyers, so that nobody could be told that they have it already: not sold here. */
-static void cart_go(struct request *request, uint64_t sale_id)
+static void cart_go(struct request *request)
 {
     struct board_notice notice;
     char key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
+    uint64_t sale_id = request->id;
+    const struct gate_stranger stranger = { .sale_id = sale_id };
+    if (request_meets(request, &stranger, cart_go)) return;
     memcpy(key, request->key, sizeof key);
-    request->id = sale_id;
     bool known = gate_sale_notice(request_rooms(request)->gate, sale_id, &notice);
     if (known && notice.admission == ADMISSION_OPEN) {
         reply_problem(request, PROBLEM_NO_SUCH_SALE, NULL);
@@ -118,7 +120,8 @@ static void goods_done(struct crew_job *job)
         reply_problem(request, PROBLEM_NO_SUCH_SALE, NULL);
     } else {
         goods_remember(&goods, reactor_now_ms(request->reactor), sale_id);
-        cart_go(request, sale_id);
+        request->id = sale_id;
+        cart_go(request);
     }
 }
 _Static_assert(sizeof(((struct goods *)0)->name) == sizeof(((struct sale_terms *)0)->name) &&
@@ -136,6 +139,8 @@ static bool id_read(const char *text, uint64_t *id)
     return true;
 }
 
+static void cart_put(struct request *request);
+
 /* Both ids are looked at in memory; a name is asked for in the ledger, once the sales that were made until now are in it. */
 static void goods_ask(struct request *request, const struct goods *goods)
 {
@@ -144,13 +149,16 @@ static void goods_ask(struct request *request, const struct goods *goods)
     struct sale sale;
     uint64_t sale_id, event_id;
     bool by_id = id_read(goods->name, &sale_id), event_by_id = id_read(goods->event, &event_id);
+    const struct gate_stranger stranger = { .sale_id = sale_id };
+    if (by_id && sale_id != 0 && request_meets(request, &stranger, cart_put)) return;
     if (by_id && !gate_sale(gate, sale_id, &sale)) {
         reply_problem(request, gate_sale_is_past(gate, sale_id) ? PROBLEM_CLOSED : PROBLEM_NO_SUCH_SALE, NULL);
     } else if (by_id && (sale.terms.event_id == 0 || (event_by_id && sale.terms.event_id != event_id))) {
         reply_problem(request, PROBLEM_BAD_INPUT, NULL); /* not of this event */
     } else if (by_id && event_by_id) {
         goods_remember(goods, reactor_now_ms(request->reactor), sale_id);
-        cart_go(request, sale_id);
+        request->id = sale_id;
+        cart_go(request);
     } else {
         query->id = by_id ? sale_id : 0;
         query->after = by_id ? sale.terms.event_id : event_id;
@@ -186,7 +194,8 @@ static void cart_put(struct request *request)
     memcpy(request->key, key.data, key.len); /* the head is gone once the ledger has been asked */
     request->key[key.len] = '\0';
     if (goods_recall(&goods, reactor_now_ms(request->reactor), &sale_id)) {
-        cart_go(request, sale_id);
+        request->id = sale_id;
+        cart_go(request);
     } else {
         goods_ask(request, &goods);
     }

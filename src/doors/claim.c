@@ -33,11 +33,26 @@ static void claim_reply(struct request *request, bool won, uint64_t number)
     reply_raw(request, &head, (struct slice){ out.data, ANSWER_BYTES });
 }
 
-/* Winners still to come are numbered up to as many as are left. */
+static void lost_seen(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    const struct sale *sale = &ticket->sale;
+    uint64_t winners = ticket->verdict == VERDICT_DONE ? sale->orders_made + sale->counts.available : 0;
+    claim_reply(request, false, claim_numbers_next(&losers, request->id, winners));
+}
+
+/* Winners still to come are numbered up to as many as are left. What stands on the board is enough where all of them are
+ * made here. */
 static void lost_reply(struct request *request)
 {
     struct board_notice notice;
-    bool known = gate_sale_notice(request_rooms(request)->gate, request->id, &notice);
+    struct gate *gate = request_rooms(request)->gate;
+    bool known = gate_sale_notice(gate, request->id, &notice);
+    if (known && !gate_is_here(gate)) {
+        request->ticket.done = lost_seen;
+        gate_look(request->reactor->lane, request->id, &request->ticket);
+        return;
+    }
     claim_reply(request, false, claim_numbers_next(&losers, request->id, known ? notice.orders_made + notice.available : 0));
 }
 
@@ -158,7 +173,8 @@ static void claim_begin(struct request *request)
 static void claim_default(struct request *request)
 {
     request->id = atomic_load_explicit(&request->reactor->server->luck_sale, memory_order_relaxed);
-    claim_begin(request);
+    const struct gate_stranger stranger = { .sale_id = request->id };
+    if (request->id == 0 || !request_meets(request, &stranger, claim_begin)) claim_begin(request);
 }
 
 static const struct face face = { .problem = problem_reply, .won = won_reply, .already = won_reply };

@@ -100,6 +100,8 @@ void coupon_grab(struct request *request)
 {
     char seller[USERNAME_BYTES_MAX + 1], name[SALE_NAME_BYTES_MAX + 1];
     bool named = name_read(request->ids[0], seller, sizeof seller) && name_read(request->ids[1], name, sizeof name);
+    const struct gate_stranger stranger = { .seller = slice_of(seller), .name = slice_of(name) };
+    if (named && request_meets(request, &stranger, coupon_grab)) return;
     request->id = named ? gate_sale_by_name(request_rooms(request)->gate, slice_of(seller), slice_of(name)) : 0;
     if (request->id == 0) {
         coupon_nothing(request);
@@ -163,12 +165,14 @@ static void won_visit(void *arg, const struct sale *sale)
     json_object_end(&query->list_out);
 }
 
-/* How many are left stands on the board, as of this moment; the ledger may be a little behind. */
+/* How many are left stands on the board, as of this moment; the ledger may be a little behind. Where the gate is not here,
+ * it has what buyers were told, and the board is the one behind. */
 static void offered_visit(void *arg, const struct sale *sale)
 {
     struct query *query = arg;
     struct board_notice notice;
-    bool known = gate_sale_notice(query->rooms->gate, sale->id, &notice);
+    const struct gate *gate = query->rooms->gate;
+    bool known = gate_is_here(gate) && gate_sale_notice(gate, sale->id, &notice);
     coupon_begin(query, sale);
     json_key(&query->list_out, "amount");
     json_u64(&query->list_out, sale->counts.offered);

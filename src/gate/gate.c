@@ -61,6 +61,11 @@ void gate_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count)
     lane->gate->kind->grabs(lane, grabs, count);
 }
 
+void gate_grabs_ask(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count, struct gate_ticket *ticket)
+{
+    lane->gate->kind->grabs_ask(lane, grabs, count, ticket);
+}
+
 void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket)
 {
     lane->gate->kind->token(lane, ask, ticket);
@@ -117,6 +122,26 @@ bool gate_is_here(const struct gate *gate)
 void gate_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket)
 {
     lane->gate->kind->look(lane, sale_id, ticket);
+}
+
+void gate_meet(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket)
+{
+    lane->gate->kind->meet(lane, stranger, ticket);
+}
+
+bool gate_is_strange(struct gate *gate, const struct gate_stranger *stranger)
+{
+    return gate->kind->is_strange(gate, stranger);
+}
+
+void gate_warm(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket)
+{
+    lane->gate->kind->warm(lane, sale_id, ticket);
+}
+
+void gate_tell_logouts(struct gate *gate, const struct gate_logouts *logouts)
+{
+    gate->kind->tell_logouts(gate, logouts);
 }
 
 bool gate_order_possible(struct gate *gate, uint64_t order_no)

@@ -50,11 +50,12 @@ struct gate_shared_options {
     const struct ledger_place *ledger;
     enum gate_ack ack;
     uint32_t replicas, replica_ms; /* for GATE_ACK_REPLICA: how many, and how long to wait for them */
-    uint32_t node;                 /* 1 to 1023, another for each */
+    uint32_t node;                 /* 1 to 1023, another for each; 0: one that is free */
     uint32_t log_max;              /* decisions of a sale that may wait to be filed */
     uint32_t sales_per_seller_max;
     uint32_t filer_threads;
     uint32_t warm_before_s; /* sales are built this long before they open */
+    uint8_t uuid[16];       /* names the shop's decisions, the same on all nodes */
 };
 /* The gate of several machines: decisions in Redis, the ledger shared. */
 enum fault gate_open_shared(struct gate **out, const struct gate_shared_options *options) MUST_USE;
@@ -88,6 +89,7 @@ struct gate_ticket {
         struct order order; /* of gate_order(), gate_pay() and gate_cancel() */
     };
     struct gate_ticket *next; /* the gate's own */
+    uint32_t left;            /* the same */
 };
 
 /* True: seq is durable already, and done() is not called. False: done() is, with VERDICT_DONE, or VERDICT_UNKNOWN where it
@@ -110,6 +112,9 @@ struct gate_grab {
     uint64_t seq;       /* as of a ticket */
 };
 void gate_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count);
+/* The same where gate_is_here() is false: all are on their way together, and done() is called when the last is answered,
+ * with DONE. The grabs stay until then; their texts are copied. */
+void gate_grabs_ask(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count, struct gate_ticket *ticket);
 /* A purchase token: VERDICT_DONE or VERDICT_REPEATED with its nonce, once the record that gave it is durable. */
 void gate_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
 /* TOO_MANY_SALES where the engine has no objection but the seller, whoever it is, has sales_per_seller_max that are not
@@ -145,6 +150,25 @@ bool gate_is_here(const struct gate *gate);
 /* The sale as it is at present: DONE with ticket->sale, or NO_SUCH_SALE where memory does not have it and the ledger is to
  * be asked. */
 void gate_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+/* Calls done() once memory knows of a sale whatever there is to know: another machine may have made it just now. BUSY where
+ * nobody could be asked. A gate whose decisions are here knows all at once. */
+struct gate_stranger {
+    uint64_t sale_id;          /* 0: by its seller and its name */
+    struct slice seller, name; /* copied */
+};
+void gate_meet(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket);
+/* Whether that would tell more than memory does. No lock where the gate is here. */
+bool gate_is_strange(struct gate *gate, const struct gate_stranger *stranger);
+/* DONE with ticket->sale once the sale stands where it is decided; BUSY where that takes too long, and is still being done.
+ * A gate whose decision is here has every sale that is not over in memory from the moment it is made. */
+void gate_warm(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+/* Whom to tell of tokens that were logged out, here or on another machine: on a thread of the gate's, more than once maybe.
+ * NULL: nobody any more, from the return of the call on. A gate whose decision is here hears of none. */
+struct gate_logouts {
+    void (*told)(void *arg, uint64_t token_id, uint64_t expires_ms);
+    void *arg;
+};
+void gate_tell_logouts(struct gate *gate, const struct gate_logouts *logouts);
 /* Could an order have this number? What never was given out costs no query. */
 bool gate_order_possible(struct gate *gate, uint64_t order_no);
 /* Names this shop's decisions among all shops'. */
@@ -175,9 +199,18 @@ struct gate_status {
     uint64_t seq_decided, seq_durable;
     bool poisoned, room;
     struct engine_usage usage;
+    /* Of several machines. */
+    bool shared;
+    bool redis_up, ledger_up;            /* as this node sees them */
+    bool selling;                        /* grabs can be answered with a win */
+    uint64_t seq_filed;                  /* decisions of this node, counted, that the ledger has or has refused */
+    uint64_t unfiled, unfiled_oldest_ms; /* in the streams of all nodes */
+    uint64_t errands;                    /* that gates have still to be told */
+    uint64_t rebuilds;                   /* of sales, by this node */
+    uint64_t redis_latency_us, redis_in_flight, redis_unknown, redis_reconnects;
 };
 void gate_status(struct gate *gate, struct gate_status *out);
-struct journal *gate_journal(struct gate *gate);
+struct journal *gate_journal(struct gate *gate); /* NULL: there is none, and nothing for a clerk to file */
 
 /* Called from time to time with what the ledger has filed: lets go of sales that are over. On a thread of full priority: one
  * that is niced could be put to sleep with the decision lock in its hand. */

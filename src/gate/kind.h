@@ -19,6 +19,7 @@ struct gate_kind {
     uint64_t (*now_ms)(const struct gate *gate);
     void (*grab)(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
     void (*grabs)(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count);
+    void (*grabs_ask)(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count, struct gate_ticket *ticket);
     void (*token)(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
     void (*create)(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
                    struct gate_ticket *ticket);
@@ -33,6 +34,10 @@ struct gate_kind {
     bool (*expire)(struct gate_lane *lane, struct gate_ticket *ticket);
     bool (*is_here)(const struct gate *gate);
     void (*look)(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+    void (*meet)(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket);
+    bool (*is_strange)(struct gate *gate, const struct gate_stranger *stranger);
+    void (*warm)(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+    void (*tell_logouts)(struct gate *gate, const struct gate_logouts *logouts);
     bool (*order_possible)(struct gate *gate, uint64_t order_no);
     const uint8_t *(*uuid)(const struct gate *gate);
     uint64_t (*seq_durable)(const struct gate *gate);

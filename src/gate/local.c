@@ -300,6 +300,7 @@ uint64_t local_seq_past(const struct gate *base)
 void local_status(struct gate *base, struct gate_status *out)
 {
     struct local *gate = local_of(base);
+    *out = (struct gate_status){ .shared = false };
     pthread_mutex_lock(&gate->lock);
     out->seq_decided = engine_seq(gate->engine);
     out->room = journal_has_room(gate->journal);
@@ -320,6 +321,24 @@ void local_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ti
     bool found = local_sale(lane->gate, sale_id, &ticket->sale);
     ticket->verdict = found ? VERDICT_DONE : VERDICT_NO_SUCH_SALE;
     lane_answer(lane, ticket, 0);
+}
+
+bool local_is_strange(struct gate *base, const struct gate_stranger *stranger)
+{
+    (void)base, (void)stranger;
+    return false;
+}
+
+void local_meet(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket)
+{
+    (void)stranger;
+    ticket->verdict = VERDICT_DONE;
+    lane_answer(lane, ticket, 0);
+}
+
+void local_tell_logouts(struct gate *base, const struct gate_logouts *logouts)
+{
+    (void)base, (void)logouts;
 }
 
 bool local_order_possible(struct gate *base, uint64_t order_no)

@@ -105,6 +105,9 @@ void local_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_tic
 bool local_expire(struct gate_lane *lane, struct gate_ticket *ticket);
 bool local_is_here(const struct gate *gate);
 void local_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+void local_meet(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket);
+bool local_is_strange(struct gate *gate, const struct gate_stranger *stranger);
+void local_tell_logouts(struct gate *gate, const struct gate_logouts *logouts);
 bool local_order_possible(struct gate *gate, uint64_t order_no);
 const uint8_t *local_uuid(const struct gate *gate);
 uint64_t local_seq_durable(const struct gate *gate);

@@ -46,7 +46,8 @@
  *  undo     what no name entry                             NOT_HELD: "" "" no line
  *  restock  id add filed                                   DONE: "" entry
  *  change   what version filed note [9 terms, fixed]       DONE: "" entry
- *  load     begin GATE_SALE_NUMBERS seller fixed
+ *  load     shut
+ *           begin GATE_SALE_NUMBERS seller fixed
  *           chunk items                                    DONE: orders and tokens loaded so far
  *           end orders tokens
  *  peek     -                                              DONE: epoch, entries of the log, orders, tokens not spent, holds;
@@ -78,19 +79,22 @@
  * restock: verdicts as engine_decide_stock(), before them REPEATED or KEY_REUSED (other units) where the id was seen in this
  * epoch. A withdrawal goes gate first. One that the ledger has filed brings the epoch it was filed in: a later load has it.
  *
- * change: what is terms, pause, resume or close; verdicts as engine_decide_change() without its name,
+ * change: what is terms, pause, resume, close or sale; verdicts as engine_decide_change() without its name,
  * engine_decide_switch(). version: of the sale in the ledger, which rises with each change; one not above the last applied
  * is REPEATED; "0": none. fixed: the rest of what may not change once the sale is open (currency, admit_max, event), in any
- * form that is the same when they are. note: whatever the ledger wants to find in the log.
+ * form that is the same when they are. note: whatever the ledger wants to find in the log. sale (paused and closed after
+ * fixed; filed only): all that a seller sets, as the ledger has it under that version; so a version that is passed over is
+ * no change that is lost.
  *
  * filed: "1" where the ledger has it already: no entry is logged, FULL never said, and what time alone would refuse (CLOSED,
  * SALE_OPEN, NOT_DUE) is not asked. "0": an entry is logged.
  *
- * load: begin forgets all seven keys, the log too, unless the epoch is below the one there (STALE) or is open already
- * (REPEATED). items of a chunk: "order" no state units amount at pay_by nonce buyer key ref, "token" buyer nonce; 1 to
- * GATE_ITEMS_MAX of them; those that were there already are passed over. end says how many of each were sent, and opens the
- * sale if they have all come and their units are those of the counts. A chunk or an end of another epoch is STALE, after the
- * end REPEATED. */
+ * load: shut ends all decisions of the epoch, so that what stands in the log is all there will be: the answer to everybody
+ * is LOADING from then on. begin forgets all seven keys, the log too, unless the epoch is below the one there (STALE) or is
+ * open already (REPEATED). items of a chunk: "order" no state units amount at pay_by nonce buyer key ref, "token" buyer
+ * nonce; 1 to GATE_ITEMS_MAX of them; those that were there already are passed over. end says how many of each were sent,
+ * and opens the sale if they have all come and their units are those of the counts. A chunk or an end of another epoch is
+ * STALE, after the end REPEATED. */
 #ifndef STAMPEDE_GATE_SCRIPTS_H
 #define STAMPEDE_GATE_SCRIPTS_H
 

@@ -283,8 +283,8 @@ static void grab_park(struct request *request)
     struct line_terms terms;
     bool here = !request->connection->ended && request->connection->state != CONNECTION_CLOSING &&
                 !request->connection->closed;
-    if (!here || !gate_sale(rooms->gate, request->id, &sale)) {
-        grab_go(request, true); /* nobody is there to wait, or it closed in this moment */
+    if (!here || !gate_sale(rooms->gate, request->id, &sale) || sale.paused || sale.closed) {
+        grab_go(request, true); /* nobody is there to wait, or it was stopped in this moment */
         return;
     }
     if (!sale_line(rooms, &sale, &terms)) {
@@ -309,6 +309,8 @@ static void grab_park(struct request *request)
     }
     /* Waiting says nothing of what is behind the breaker: a probe that waits would keep it half open for everybody. */
     guard_leave(rooms->guard, &request->visit, 0, mono_ns());
+    /* One that has sent far ahead while the gate was asked could not be seen to leave. */
+    if (request->connection->paused) connection_close(request->connection);
 }
 
 /* Whoever would be refused anyway, or has won with this key before, is told at once; only who would win stands in line. */

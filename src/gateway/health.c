@@ -37,6 +37,10 @@ void ready_get(struct request *request)
         reply_problem(request, PROBLEM_NOT_READY, "The server is draining; send new requests to another.");
     } else if (status.poisoned) {
         reply_problem(request, PROBLEM_NOT_READY, "The disk has failed; see the log.");
+    } else if (status.shared && !status.redis_up) {
+        reply_problem(request, PROBLEM_NOT_READY, "Redis cannot be reached from here; send new requests to another.");
+    } else if (status.shared && !status.selling) {
+        reply_problem(request, PROBLEM_NOT_READY, "The ledger cannot be reached from here; send new requests to another.");
     } else {
         word_reply(request, 200, "ready");
     }
@@ -67,6 +71,24 @@ static size_t gauges_render(char *out, size_t size, const struct gauge *gauges, 
                                 gauges[i].help, gauges[i].name, gauges[i].name, gauges[i].value);
     }
     return len;
+}
+
+/* Of a gate that several machines share. */
+static size_t shared_render(char *out, size_t size, const struct gate_status *gate)
+{
+    const struct gauge gauges[] = {
+        { "stampede_redis_up", "1 while this node is connected to every master.", gate->redis_up },
+        { "stampede_ledger_up", "1 while the ledger takes what this node files.", gate->ledger_up },
+        { "stampede_redis_latency_microseconds", "What an answer of Redis takes at present.", gate->redis_latency_us },
+        { "stampede_redis_in_flight", "Calls to Redis that are under way.", gate->redis_in_flight },
+        { "stampede_redis_unknown", "Calls to Redis without an answer since the start.", gate->redis_unknown },
+        { "stampede_redis_reconnects", "Connections to Redis made again since the start.", gate->redis_reconnects },
+        { "stampede_unfiled", "Decisions in Redis that the ledger does not have.", gate->unfiled },
+        { "stampede_unfiled_oldest_seconds", "Age of the oldest of them.", gate->unfiled_oldest_ms / 1000 },
+        { "stampede_errands", "Releases and changes that Redis has still to be told.", gate->errands },
+        { "stampede_rebuilds", "Sales that this node has built in Redis since the start.", gate->rebuilds },
+    };
+    return gauges_render(out, size, gauges, sizeof gauges / sizeof *gauges);
 }
 
 /* A family that the breakers count by themselves, one for each class of routes. */
@@ -152,6 +174,7 @@ void metrics_get(struct request *request)
     struct reactor *reactor = request->reactor;
     size_t len = metrics_render(reactor->body, sizeof reactor->body / 2, label_word);
     len += gauges_render(reactor->body + len, sizeof reactor->body - len, gauges, sizeof gauges / sizeof *gauges);
+    if (gate.shared) len += shared_render(reactor->body + len, sizeof reactor->body - len, &gate);
     len += breakers_render(reactor->body + len, sizeof reactor->body - len, rooms->guard);
     reply_raw(request,
               &(struct http_head){ .status = 200, .content_type = SLICE("text/plain; version=0.0.4; charset=utf-8") },

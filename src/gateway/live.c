@@ -309,6 +309,7 @@ void live_get(struct request *request)
 {
     struct sale sale;
     struct gate *gate = request_rooms(request)->gate;
+    if (request_looks(request, live_get)) return; /* the first event tells what is, not what was */
     if (gate_sale(gate, request->id, &sale)) {
         if (!request_owns(request, sale.seller)) {
             reply_problem(request, PROBLEM_NO_SUCH_SALE, NULL);

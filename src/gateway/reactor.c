@@ -233,7 +233,7 @@ void reactor_close(struct reactor *reactor)
     blocks_reader_close(reactor->blocks);
     token_mac_close(reactor->tokens);
     live_close(reactor->live);
-    free(reactor->resp);
+    resp_front_close(reactor->resp);
     while (reactor->requests_free != NULL) {
         struct request *request = reactor->requests_free;
         reactor->requests_free = request->free_next;

@@ -25,6 +25,8 @@ static struct request *request_acquire(struct connection *connection)
     request->counted = false;
     request->won = false;
     request->draft = NULL;
+    request->met = request->looked = false;
+    request->kept = NULL;
     request->allow[0] = '\0';
     request->visit.inside = false;
     request->visit.allowance.limited = false;
@@ -39,6 +41,7 @@ void request_end(struct request *request)
     struct connection *connection = request->connection;
     struct reactor *reactor = request->reactor;
     if (request->draft != NULL) free(request->draft);
+    if (request->kept != NULL) free(request->kept);
     request->free_next = reactor->requests_free;
     reactor->requests_free = request;
     reactor->requests--;
@@ -190,6 +193,70 @@ static bool request_entitled(struct request *request)
     return false;
 }
 
+static void request_met(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    if (ticket->verdict == VERDICT_DONE) {
+        request->meet_then(request);
+    } else {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+    }
+}
+
+/* The message lies where the next one will be read to; nothing of it is needed any more where it is gone. */
+static bool request_keep(struct request *request)
+{
+    struct slice from = request->http.message;
+    if (request->kept != NULL || from.len == 0) return true;
+    request->kept = malloc(from.len + 1);
+    if (request->kept == NULL) return false;
+    http_request_move(&request->http, request->kept);
+    for (int i = 0; i < ROUTE_IDS_MAX; i++) request->ids[i] = http_piece_moved(request->ids[i], from, request->kept);
+    request->visit.login = http_piece_moved(request->visit.login, from, request->kept);
+    return true;
+}
+
+bool request_meets(struct request *request, const struct gate_stranger *stranger, void (*then)(struct request *request))
+{
+    if (request->met || !gate_is_strange(request_rooms(request)->gate, stranger)) return false;
+    request->met = true;
+    if (!request_keep(request)) {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+        return true;
+    }
+    request->meet_then = then;
+    request->ticket.done = request_met;
+    gate_meet(request->reactor->lane, stranger, &request->ticket);
+    return true;
+}
+
+static void request_looked(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    request->meet_then(request); /* whatever was found, memory has it */
+}
+
+bool request_looks(struct request *request, void (*then)(struct request *request))
+{
+    if (request->looked || gate_is_here(request_rooms(request)->gate)) return false;
+    request->looked = true;
+    if (!request_keep(request)) return false;
+    request->meet_then = then;
+    request->ticket.done = request_looked;
+    gate_look(request->reactor->lane, request->id, &request->ticket);
+    return true;
+}
+
+/* Whether the handler waits until a sale of the path is known here. */
+static bool route_meets(struct request *request)
+{
+    const struct gate_stranger stranger = { .sale_id = request->id };
+    bool strange = request->id != 0 && request->refused == PROBLEM_NONE &&
+                   gate_is_strange(request_rooms(request)->gate, &stranger);
+    return strange && strstr(request->route->path, "{sale}") != NULL &&
+           request_meets(request, &stranger, request->route->handler);
+}
+
 /* The address pays before anything is done for it: a flood of what will be refused is refused cheaply. */
 static void request_dispatch(struct request *request)
 {
@@ -218,7 +285,7 @@ static void request_dispatch(struct request *request)
         guard_know(request_rooms(request)->guard, &request->visit, slice_of(request->who.name_bytes));
     /* A grab looks at its input and at the sale first, so that what is wrong with them is told before what is the user's. */
     if (!(route->who & WHO_ADMITTED) && !request_guarded(request)) return;
-    route->handler(request);
+    if (!route_meets(request)) route->handler(request);
 }
 
 void request_begin(struct connection *connection, const struct http_request *http)
@@ -240,6 +307,7 @@ static void work_ask(struct request *request, struct crew *crew, void (*run)(str
                      void (*done)(struct crew_job *job), bool replica)
 {
     struct query *query = &request->query;
+    if (request->kept == NULL) request->http.message.len = 0; /* the handler is about to return */
     query->run = run;
     query->replica = replica;
     query->rooms = request_rooms(request);

@@ -51,6 +51,11 @@ struct request {
     bool failed; /* the provider says so: nothing changes */
     char payment_ref[PAYMENT_REF_BYTES_MAX + 1];
 
+    bool met;    /* what other machines know of its sale has been asked for */
+    bool looked; /* the same for how the sale stands now */
+    char *kept;  /* its message, while that was asked; freed when the request ends */
+    void (*meet_then)(struct request *request);
+
     struct sale_draft *draft; /* of a sale that waits for its event to be looked up; freed when the request ends */
 
     union {
@@ -86,6 +91,13 @@ static inline struct asker request_asker(const struct request *request)
 {
     return (struct asker){ .name = request->who.name, .admin = request->who.role == ROLE_ADMIN };
 }
+
+/* Where the gate does not know a sale that another machine may have made just now, asks for it and goes on with then(), or
+ * replies BUSY. True: it does so. False: there is nothing to ask; the caller goes on. The message stays readable. */
+bool request_meets(struct request *request, const struct gate_stranger *stranger, void (*then)(struct request *request));
+
+/* The same for how its sale stands at this moment, where the gate is not here; the gate's memory has it then. */
+bool request_looks(struct request *request, void (*then)(struct request *request));
 
 /* The login it came with. False: none. */
 bool request_token(const struct request *request, struct slice *token);

@@ -19,31 +19,32 @@ static const struct row {
     bool strangers;
     bool gathered;
     void (*run)(struct resp_call *call);
+    uint32_t sale; /* the argument that names a sale; 0: none does */
 } rows[] = {
 #define ROW(name, ...)                                                                                                      \
     {                                                                                                                       \
         name, sizeof(name) - 1, __VA_ARGS__                                                                                 \
     }
-    ROW("sale.grab", 3, 6, false, GATHERED, resp_grab),
-    ROW("seckill", 4, 4, false, GATHERED, resp_seckill),
-    ROW("ping", 1, 2, false, false, resp_ping),
-    ROW("sale.left", 2, 2, false, false, resp_sale_left),
-    ROW("sale.order", 2, 2, false, false, resp_order),
-    ROW("sale.pay", 4, 4, false, false, resp_pay),
-    ROW("sale.cancel", 2, 3, false, false, resp_cancel),
-    ROW("sale.info", 2, 2, false, false, resp_sale_info),
-    ROW("sale.create", 3, 13, false, false, resp_sale_create),
-    ROW("sale.stock", 3, 3, false, false, resp_sale_stock),
-    ROW("auth", 2, 3, STRANGERS, false, resp_auth),
-    ROW("hello", 1, 7, STRANGERS, false, resp_hello),
-    ROW("echo", 2, 2, false, false, resp_echo),
-    ROW("select", 2, 2, false, false, resp_select),
-    ROW("client", 2, RESP_ARGS_MAX, false, false, resp_client),
-    ROW("command", 1, RESP_ARGS_MAX, false, false, resp_command),
-    ROW("info", 1, RESP_ARGS_MAX, false, false, resp_info),
-    ROW("config", 2, RESP_ARGS_MAX, false, false, resp_config),
-    ROW("reset", 1, 1, STRANGERS, false, resp_reset),
-    ROW("quit", 1, RESP_ARGS_MAX, STRANGERS, false, resp_quit),
+    ROW("sale.grab", 3, 6, false, GATHERED, resp_grab, 1),
+    ROW("seckill", 4, 4, false, GATHERED, resp_seckill, 2),
+    ROW("ping", 1, 2, false, false, resp_ping, 0),
+    ROW("sale.left", 2, 2, false, false, resp_sale_left, 1),
+    ROW("sale.order", 2, 2, false, false, resp_order, 0),
+    ROW("sale.pay", 4, 4, false, false, resp_pay, 0),
+    ROW("sale.cancel", 2, 3, false, false, resp_cancel, 0),
+    ROW("sale.info", 2, 2, false, false, resp_sale_info, 1),
+    ROW("sale.create", 3, 13, false, false, resp_sale_create, 0),
+    ROW("sale.stock", 3, 3, false, false, resp_sale_stock, 1),
+    ROW("auth", 2, 3, STRANGERS, false, resp_auth, 0),
+    ROW("hello", 1, 7, STRANGERS, false, resp_hello, 0),
+    ROW("echo", 2, 2, false, false, resp_echo, 0),
+    ROW("select", 2, 2, false, false, resp_select, 0),
+    ROW("client", 2, RESP_ARGS_MAX, false, false, resp_client, 0),
+    ROW("command", 1, RESP_ARGS_MAX, false, false, resp_command, 0),
+    ROW("info", 1, RESP_ARGS_MAX, false, false, resp_info, 0),
+    ROW("config", 2, RESP_ARGS_MAX, false, false, resp_config, 0),
+    ROW("reset", 1, 1, STRANGERS, false, resp_reset, 0),
+    ROW("quit", 1, RESP_ARGS_MAX, STRANGERS, false, resp_quit, 0),
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -231,19 +232,56 @@ static bool peer_is_known(struct resp_call *call)
     return false;
 }
 
-void resp_run(struct resp_call *call)
+static void met_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    call->peer->met = true;
+    call->peer->met_in_vain = slow->ticket.verdict != VERDICT_DONE;
+}
+
+/* Another machine may have made the sale just now. True: it is being asked for, and the command is to be run after that. */
+static bool sale_meets(struct resp_call *call, struct slice sale)
+{
+    struct gate_stranger stranger = { .seller = resp_account_name(call), .name = sale };
+    bool by_id = text_to_u64(sale, &stranger.sale_id);
+    if (by_id && stranger.sale_id == 0) return false;
+    if (call->peer->met || !gate_is_strange(resp_rooms(call)->gate, &stranger)) return false;
+    resp_grabs_answer(call);
+    if (call->peer->slow != NULL) return true;
+    struct resp_slow *slow = resp_gate(call, met_answer);
+    if (slow == NULL) return false;
+    slow->replies = 0;
+    gate_meet(call->front->reactor->lane, &stranger, &slow->ticket);
+    resp_wait(call, slow);
+    return call->peer->slow != NULL;
+}
+
+/* Grabs before it that are on their way, or a sale that is not known here. */
+static bool command_waits(struct resp_call *call, const struct row *row, bool ready)
+{
+    if (gate_is_here(resp_rooms(call)->gate)) return false;
+    if (!ready || !row->gathered) resp_grabs_answer(call);
+    return call->peer->slow != NULL || (ready && row->sale != 0 && sale_meets(call, call->argv[row->sale]));
+}
+
+bool resp_run(struct resp_call *call)
 {
     const struct row *row = row_find(call->argv[0]);
-    metrics_add_labelled(METRIC_RESP_COMMANDS, row != NULL ? (uint32_t)(row - rows) : ROWS, 1);
     bool known = peer_is_known(call), served = row != NULL && call->argc >= row->argc_min && call->argc <= row->argc_max;
-    if (!known || !served || !row->gathered) resp_grabs_answer(call);
+    if (command_waits(call, row, known && served)) return false;
+    bool in_vain = call->peer->met && call->peer->met_in_vain;
+    call->peer->met = false;
+    metrics_add_labelled(METRIC_RESP_COMMANDS, row != NULL ? (uint32_t)(row - rows) : ROWS, 1);
+    if (!known || !served || !row->gathered || in_vain) resp_grabs_answer(call);
     if (!known && (row == NULL || !row->strangers)) {
         resp_error(call->out, "NOAUTH", SLICE("Authentication required."));
     } else if (row == NULL) {
         unknown_say(call);
     } else if (!served) {
         resp_wrong_count(call, row->name);
+    } else if (in_vain) {
+        resp_verdict(call, VERDICT_BUSY);
     } else {
         row->run(call);
     }
+    return true;
 }

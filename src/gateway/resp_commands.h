@@ -7,8 +7,9 @@
 
 #include "gateway/resp_peer.h"
 
-/* Finds the command and runs it, or takes it down where it is a grab. */
-void resp_run(struct resp_call *call);
+/* Finds the command and runs it, or takes it down where it is a grab. False: it has to wait, and is to be run again once the
+ * pipeline goes on. */
+bool resp_run(struct resp_call *call);
 /* Answers the grabs that were taken down: before any other reply is written, and before the commands read are given up. */
 void resp_grabs_answer(struct resp_call *call);
 /* The name of command n for the metrics, NULL beyond the last. */

@@ -180,6 +180,16 @@ uint32_t resp_front_count(const struct resp_front *front)
     return front != NULL ? atomic_load(&front->count) : 0;
 }
 
+void resp_front_close(struct resp_front *front)
+{
+    while (front != NULL && front->crowds_free != NULL) {
+        struct resp_crowd *crowd = front->crowds_free;
+        front->crowds_free = crowd->next;
+        free(crowd);
+    }
+    free(front);
+}
+
 bool resp_front_listen(struct resp_front *front, int backlog)
 {
     return front == NULL || uv_listen((uv_stream_t *)&front->listener, backlog, on_connection) == 0;

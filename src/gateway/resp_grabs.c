@@ -10,9 +10,17 @@
 
 #include <assert.h>
 
-/* False: has replied, after those that were taken down before. */
+/* False: has replied, after those that were taken down before. Where these are not answered at once, it waits among them. */
 static bool grab_refuse(struct resp_call *call, enum problem problem, const char *detail)
 {
+    struct resp_front *front = call->front;
+    if (front->grab_count > 0 && !gate_is_here(resp_rooms(call)->gate)) {
+        front->grabs[front->grab_count].grab = (struct grab){ .units = 0 }; /* takes nothing, wherever it is asked */
+        front->grab_texts[front->grab_count].problem = problem;
+        front->grab_texts[front->grab_count].detail = detail;
+        if (++front->grab_count == RESP_GRABS_MAX) resp_grabs_answer(call);
+        return false;
+    }
     resp_grabs_answer(call);
     resp_problem(call, problem, detail);
     return false;
@@ -85,7 +93,52 @@ static void grab_gather(struct resp_call *call, const struct grab *grab,
     struct resp_front *front = call->front;
     front->grabs[front->grab_count].grab = *grab;
     front->grab_texts[front->grab_count].answer = answer;
+    front->grab_texts[front->grab_count].problem = PROBLEM_NONE;
     if (++front->grab_count == RESP_GRABS_MAX) resp_grabs_answer(call);
+}
+
+/* Writes the replies to grabs that have been decided. */
+static void grabs_say(struct resp_call *call, struct gate_grab *grabs, const struct resp_grab *texts, uint32_t count)
+{
+    struct rooms *rooms = resp_rooms(call);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gate_grab *g = &grabs[i];
+        if (texts[i].problem != PROBLEM_NONE) {
+            resp_problem(call, texts[i].problem, texts[i].detail);
+            continue;
+        }
+        if (g->seq > call->seq) call->seq = g->seq;
+        enum verdict verdict = g->verdict;
+        bool past = verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(rooms->gate, g->grab.sale_id);
+        grab_count(call, g->grab.sale_id, past ? VERDICT_CLOSED : verdict);
+        /* Those in line need not wait for their turn to hear that nothing is left. */
+        if (verdict == VERDICT_WON && g->available == 0) line_sold_out(rooms->lines, g->grab.sale_id);
+        texts[i].answer(call, g);
+    }
+}
+
+static void crowd_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    grabs_say(call, slow->crowd->grabs, slow->crowd->texts, slow->crowd->count);
+}
+
+/* False: there is no memory for them. Only the last has a key: see resp_grab(). */
+static bool crowd_ask(struct resp_call *call, uint32_t count)
+{
+    struct resp_front *front = call->front;
+    struct resp_crowd *crowd = resp_crowd_acquire(call);
+    if (crowd == NULL) return false;
+    memcpy(crowd->grabs, front->grabs, count * sizeof *crowd->grabs);
+    memcpy(crowd->texts, front->grab_texts, count * sizeof *crowd->texts);
+    for (uint32_t i = 0; i < count; i++) crowd->grabs[i].grab.buyer.data = crowd->texts[i].buyer;
+    struct slice *key = &crowd->grabs[count - 1].grab.key;
+    if (key->len > 0) memcpy(crowd->key, key->data, key->len);
+    key->data = crowd->key;
+    crowd->count = crowd->slow.replies = count;
+    resp_again(&crowd->slow, crowd_answer);
+    gate_grabs_ask(front->reactor->lane, crowd->grabs, count, &crowd->slow.ticket);
+    resp_wait(call, &crowd->slow);
+    return true;
 }
 
 void resp_grabs_answer(struct resp_call *call)
@@ -95,19 +148,14 @@ void resp_grabs_answer(struct resp_call *call)
     uint32_t count = front->grab_count;
     if (count == 0) return;
     front->grab_count = 0;
-    bool shed = shed_refuses(&rooms->guard->shed, SHED_GRAB);
-    if (!shed) gate_grabs(front->reactor->lane, front->grabs, count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct gate_grab *g = &front->grabs[i];
-        if (shed) g->verdict = VERDICT_BUSY;
-        if (!shed && g->seq > call->seq) call->seq = g->seq;
-        enum verdict verdict = g->verdict;
-        bool past = verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(rooms->gate, g->grab.sale_id);
-        grab_count(call, g->grab.sale_id, past ? VERDICT_CLOSED : verdict);
-        /* Those in line need not wait for their turn to hear that nothing is left. */
-        if (verdict == VERDICT_WON && g->available == 0) line_sold_out(rooms->lines, g->grab.sale_id);
-        front->grab_texts[i].answer(call, g);
+    bool shed = shed_refuses(&rooms->guard->shed, SHED_GRAB), here = gate_is_here(rooms->gate);
+    if (!shed && !here && crowd_ask(call, count)) return;
+    for (uint32_t i = 0; (shed || !here) && i < count; i++) {
+        front->grabs[i].verdict = VERDICT_BUSY;
+        front->grabs[i].seq = 0;
     }
+    if (!shed && here) gate_grabs(front->reactor->lane, front->grabs, count);
+    grabs_say(call, front->grabs, front->grab_texts, count);
 }
 
 /* Verdict, order number or nil, units available. */
@@ -202,7 +250,7 @@ void resp_grab(struct resp_call *call)
     if (plain == 4 && !grab_units(call, argv[3], &grab.units)) return;
     if (keyed && !grab_take_key(call, argv[call->argc - 1], &grab.key)) return;
     /* One with a key may have to ask the ledger, and then nothing behind it is run before that has answered. */
-    if (keyed) resp_grabs_answer(call);
+    if (keyed && gate_is_here(resp_rooms(call)->gate)) resp_grabs_answer(call);
     if (!grab_buyer(call, argv[2], &grab)) return;
     grab.sale_id = resp_sale(call, argv[1]);
     grab_gather(call, &grab, native_answer);

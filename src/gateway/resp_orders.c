@@ -14,9 +14,8 @@ static bool order_is_ours(const struct resp_call *call, const struct order *orde
     return buyer_is_ours(call, order) || slice_is(resp_account_name(call), seller);
 }
 
-static void order_say(struct resp_call *call)
+static void order_say(struct resp_call *call, const struct gate_ticket *ticket)
 {
-    const struct gate_ticket *ticket = &call->front->ticket;
     if (ticket->seq > call->seq) call->seq = ticket->seq;
     resp_render_order(call->out, &ticket->order);
 }
@@ -43,30 +42,6 @@ static bool order_filed(struct resp_call *call, const struct query *query)
     return false;
 }
 
-/* Where the order of the argument is. */
-enum order_place {
-    ORDER_REPLIED,   /* nowhere, or not ours */
-    ORDER_IN_MEMORY, /* the front's ticket has it */
-    ORDER_PAST,      /* only the ledger could tell */
-};
-
-static enum order_place order_find(struct resp_call *call, uint64_t *no)
-{
-    struct gate *gate = resp_rooms(call)->gate;
-    struct gate_ticket *ticket = &call->front->ticket;
-    struct sale sale;
-    if (!text_to_u64(call->argv[1], no) || !gate_order_possible(gate, *no)) {
-        resp_verdict(call, VERDICT_NO_SUCH_ORDER);
-        return ORDER_REPLIED;
-    }
-    ticket->done = NULL;
-    gate_order(call->front->reactor->lane, *no, ticket);
-    if (ticket->verdict != VERDICT_DONE || !gate_sale(gate, ticket->order.sale_id, &sale)) return ORDER_PAST;
-    if (order_is_ours(call, &ticket->order, sale.seller)) return ORDER_IN_MEMORY;
-    resp_verdict(call, VERDICT_NO_SUCH_ORDER);
-    return ORDER_REPLIED;
-}
-
 static void order_past_answer(struct resp_call *call, struct resp_slow *slow)
 {
     if (order_filed(call, &slow->query)) resp_render_order(call->out, &slow->query.filed.order);
@@ -81,70 +56,134 @@ static void order_past(struct resp_call *call, uint64_t no, void (*answer)(struc
     resp_ask(call, slow, order_run);
 }
 
-void resp_order(struct resp_call *call)
+/* What memory does not have; found says what is done with it. */
+static void order_missed(struct resp_call *call, struct resp_slow *slow);
+
+static void order_looked(struct resp_call *call, struct resp_slow *slow)
 {
-    uint64_t no;
-    enum order_place place = order_find(call, &no);
-    if (place == ORDER_IN_MEMORY) order_say(call);
-    if (place == ORDER_PAST) order_past(call, no, order_past_answer);
+    const struct gate_ticket *ticket = &slow->ticket;
+    struct sale sale;
+    if (ticket->verdict == VERDICT_BUSY || ticket->verdict == VERDICT_UNKNOWN) {
+        resp_verdict(call, ticket->verdict);
+    } else if (ticket->verdict != VERDICT_DONE || !gate_sale(resp_rooms(call)->gate, ticket->order.sale_id, &sale)) {
+        order_missed(call, slow);
+    } else if (order_is_ours(call, &ticket->order, sale.seller)) {
+        slow->found(call, slow);
+    } else {
+        resp_verdict(call, VERDICT_NO_SUCH_ORDER);
+    }
 }
 
-static void payment_say(struct resp_call *call)
+/* The order of the argument, of which the gate is asked; NULL: has replied. */
+static struct resp_slow *order_begin(struct resp_call *call, void (*found)(struct resp_call *, struct resp_slow *))
 {
-    const struct gate_ticket *ticket = &call->front->ticket;
+    uint64_t no;
+    if (!text_to_u64(call->argv[1], &no) || !gate_order_possible(resp_rooms(call)->gate, no)) {
+        resp_verdict(call, VERDICT_NO_SUCH_ORDER);
+        return NULL;
+    }
+    struct resp_slow *slow = resp_gate(call, order_looked);
+    if (slow == NULL) return NULL;
+    slow->id = no;
+    slow->found = found;
+    return slow;
+}
+
+static void order_ask(struct resp_call *call, struct resp_slow *slow)
+{
+    gate_order(call->front->reactor->lane, slow->id, &slow->ticket);
+    resp_wait(call, slow);
+}
+
+static void order_found(struct resp_call *call, struct resp_slow *slow)
+{
+    order_say(call, &slow->ticket);
+}
+
+void resp_order(struct resp_call *call)
+{
+    struct resp_slow *slow = order_begin(call, order_found);
+    if (slow != NULL) order_ask(call, slow);
+}
+
+static struct payment payment_of(const struct resp_slow *slow)
+{
+    return (struct payment){ .order_no = slow->id, .ref = slice_of(slow->ref), .amount = slow->amount };
+}
+
+static void payment_say(struct resp_call *call, const struct gate_ticket *ticket)
+{
     if (ticket->verdict == VERDICT_DONE || ticket->verdict == VERDICT_REPEATED) {
-        order_say(call);
+        order_say(call, ticket);
     } else {
         resp_verdict(call, ticket->verdict);
     }
 }
 
-static void payment_past_answer(struct resp_call *call, struct resp_slow *slow)
+static void past_paid(struct resp_call *call, struct resp_slow *slow)
 {
-    struct gate_ticket *ticket = &call->front->ticket;
-    if (!order_filed(call, &slow->query)) return;
-    struct payment payment = { .order_no = slow->id, .ref = slice_of(slow->ref), .amount = slow->amount };
-    ticket->done = NULL;
-    ticket->order = slow->query.filed.order;
-    gate_pay_past(call->front->reactor->lane, &payment, slice_of(slow->query.filed.payment_ref), ticket);
-    if (ticket->verdict == VERDICT_NO_SUCH_ORDER) ticket->verdict = VERDICT_BUSY; /* memory has it after all */
-    payment_say(call);
+    if (slow->ticket.verdict == VERDICT_NO_SUCH_ORDER) slow->ticket.verdict = VERDICT_BUSY; /* memory has it after all */
+    payment_say(call, &slow->ticket);
 }
 
-static void payment_past(struct resp_call *call, const struct payment *payment)
+static void payment_past_answer(struct resp_call *call, struct resp_slow *asked)
+{
+    if (!order_filed(call, &asked->query)) return;
+    struct resp_slow *slow = resp_gate(call, past_paid);
+    if (slow == NULL) return;
+    struct payment payment = payment_of(asked);
+    slow->ticket.order = asked->query.filed.order;
+    gate_pay_past(call->front->reactor->lane, &payment, slice_of(asked->query.filed.payment_ref), &slow->ticket);
+    resp_wait(call, slow);
+}
+
+static void payment_past(struct resp_call *call, const struct resp_slow *asked)
 {
     struct resp_slow *slow = resp_slow_new(call, payment_past_answer);
     if (slow == NULL) return;
-    slow->id = slow->query.id = payment->order_no;
-    slow->amount = payment->amount;
-    memcpy(slow->ref, payment->ref.data, payment->ref.len);
+    slow->id = slow->query.id = asked->id;
+    slow->amount = asked->amount;
+    memcpy(slow->ref, asked->ref, sizeof slow->ref);
     slow->query.seq_wait = gate_seq_decided(resp_rooms(call)->gate); /* it must know all that was decided */
     resp_ask(call, slow, order_run);
 }
 
+static void payment_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    if (slow->ticket.verdict == VERDICT_NO_SUCH_ORDER) {
+        payment_past(call, slow);
+    } else {
+        payment_say(call, &slow->ticket);
+    }
+}
+
+static void payment_found(struct resp_call *call, struct resp_slow *slow)
+{
+    struct payment payment = payment_of(slow);
+    resp_again(slow, payment_answer);
+    gate_pay(call->front->reactor->lane, &payment, &slow->ticket);
+    resp_wait(call, slow);
+}
+
 void resp_pay(struct resp_call *call)
 {
-    struct payment payment = { .ref = call->argv[2] };
-    if (payment.ref.len == 0 || payment.ref.len > PAYMENT_REF_BYTES_MAX || !utf8_valid(payment.ref) ||
-        text_has_control(payment.ref)) {
+    struct slice ref = call->argv[2];
+    int64_t amount;
+    if (ref.len == 0 || ref.len > PAYMENT_REF_BYTES_MAX || !utf8_valid(ref) || text_has_control(ref)) {
         resp_problem(call, PROBLEM_BAD_INPUT, "ref must be 1 to 64 bytes of printable UTF-8");
         return;
     }
-    if (!resp_to_i64(call->argv[3], 0, INT64_MAX, &payment.amount)) {
+    if (!resp_to_i64(call->argv[3], 0, INT64_MAX, &amount)) {
         resp_problem(call, PROBLEM_BAD_INPUT,
                      "amount must be a whole number in minor units, 0 for an order without a price");
         return;
     }
-    enum order_place place = order_find(call, &payment.order_no);
-    if (place == ORDER_REPLIED) return;
-    if (place == ORDER_IN_MEMORY) {
-        gate_pay(call->front->reactor->lane, &payment, &call->front->ticket);
-        if (call->front->ticket.verdict != VERDICT_NO_SUCH_ORDER) {
-            payment_say(call);
-            return;
-        }
-    }
-    payment_past(call, &payment);
+    struct resp_slow *slow = order_begin(call, payment_found);
+    if (slow == NULL) return;
+    slow->amount = amount;
+    memcpy(slow->ref, ref.data, ref.len);
+    slow->ref[ref.len] = '\0';
+    order_ask(call, slow);
 }
 
 /* What memory has let go of is not held any more; whose it was decides whether they hear so. */
@@ -153,31 +192,49 @@ static void cancel_past_answer(struct resp_call *call, struct resp_slow *slow)
     if (order_filed(call, &slow->query)) resp_verdict(call, VERDICT_NOT_HELD);
 }
 
-void resp_cancel(struct resp_call *call)
+static void cancel_answer(struct resp_call *call, struct resp_slow *slow)
 {
-    struct gate_ticket *ticket = &call->front->ticket;
-    struct cancel cancel = { .reason = call->argc == 3 ? call->argv[2] : SLICE("") };
-    if (cancel.reason.len > CANCEL_REASON_BYTES_MAX || !utf8_valid(cancel.reason) || text_has_control(cancel.reason)) {
-        resp_problem(call, PROBLEM_BAD_INPUT, "reason must be at most 200 bytes of printable UTF-8");
-        return;
+    if (slow->ticket.verdict == VERDICT_DONE) {
+        order_say(call, &slow->ticket);
+    } else if (slow->ticket.verdict == VERDICT_NO_SUCH_ORDER) {
+        order_past(call, slow->id, cancel_past_answer);
+    } else {
+        resp_verdict(call, slow->ticket.verdict);
     }
-    enum order_place place = order_find(call, &cancel.order_no);
-    if (place == ORDER_REPLIED) return;
-    if (place == ORDER_PAST) {
-        order_past(call, cancel.order_no, cancel_past_answer);
-        return;
-    }
-    const struct order order = ticket->order; /* the answer comes to lie where it does */
+}
+
+static void cancel_found(struct resp_call *call, struct resp_slow *slow)
+{
+    const struct order order = slow->ticket.order; /* the answer comes to lie where it does */
     bool buyer = buyer_is_ours(call, &order);
+    struct cancel cancel = { .order_no = slow->id, .reason = slice_of(slow->reason) };
     cancel.by = buyer ? CANCELLER_BUYER : CANCELLER_SELLER;
     cancel.name = buyer ? slice_of(order.buyer) : resp_account_name(call);
     if (!buyer && cancel.reason.len == 0) cancel.reason = SLICE("cancelled by the seller");
-    gate_cancel(call->front->reactor->lane, &cancel, ticket);
-    if (ticket->verdict == VERDICT_DONE) {
-        order_say(call);
-    } else if (ticket->verdict == VERDICT_NO_SUCH_ORDER) {
-        order_past(call, cancel.order_no, cancel_past_answer);
+    resp_again(slow, cancel_answer);
+    gate_cancel(call->front->reactor->lane, &cancel, &slow->ticket);
+    resp_wait(call, slow);
+}
+
+void resp_cancel(struct resp_call *call)
+{
+    struct slice reason = call->argc == 3 ? call->argv[2] : SLICE("");
+    if (reason.len > CANCEL_REASON_BYTES_MAX || !utf8_valid(reason) || text_has_control(reason)) {
+        resp_problem(call, PROBLEM_BAD_INPUT, "reason must be at most 200 bytes of printable UTF-8");
+        return;
+    }
+    struct resp_slow *slow = order_begin(call, cancel_found);
+    if (slow == NULL) return;
+    memcpy(slow->reason, reason.data, reason.len);
+    slow->reason[reason.len] = '\0';
+    order_ask(call, slow);
+}
+
+static void order_missed(struct resp_call *call, struct resp_slow *slow)
+{
+    if (slow->found == payment_found) {
+        payment_past(call, slow);
     } else {
-        resp_verdict(call, ticket->verdict);
+        order_past(call, slow->id, slow->found == cancel_found ? cancel_past_answer : order_past_answer);
     }
 }

@@ -76,13 +76,12 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
             peer->close_after = true;
             break;
         }
-        at += command.bytes;
-        if (progress == RESP_EMPTY) continue;
         out.version = peer->version;
         call.account = peer->account;
         call.argc = command.argc;
-        resp_run(&call);
-        if (peer->slow == NULL) replies++; /* else it is counted when it is written: on_answered() */
+        if (progress != RESP_EMPTY && !resp_run(&call)) break; /* read again, when what it waits for has come */
+        at += command.bytes;
+        if (progress != RESP_EMPTY && peer->slow == NULL) replies++; /* else it is counted when it is written: slow_end() */
     }
     resp_grabs_answer(&call);
     assert(!out.overflow);
@@ -208,6 +207,17 @@ void peer_start(struct resp_peer *peer)
     if (uv_read_start((uv_stream_t *)&peer->tcp, on_alloc, on_read) != 0) peer_close(peer);
 }
 
+static void slow_init(struct resp_slow *slow, struct resp_call *call,
+                      void (*answer)(struct resp_call *call, struct resp_slow *slow))
+{
+    slow->peer = call->peer;
+    slow->reactor = call->front->reactor;
+    slow->account = call->account;
+    slow->answer = answer;
+    slow->replies = 1;
+    slow->query.rooms = resp_rooms(call);
+}
+
 struct resp_slow *resp_slow_new(struct resp_call *call, void (*answer)(struct resp_call *call, struct resp_slow *slow))
 {
     struct resp_slow *slow = calloc(1, sizeof *slow);
@@ -215,31 +225,109 @@ struct resp_slow *resp_slow_new(struct resp_call *call, void (*answer)(struct re
         resp_error(call->out, "BUSY", SLICE("out of memory; try again"));
         return NULL;
     }
-    slow->peer = call->peer;
-    slow->reactor = call->front->reactor;
-    slow->account = call->account;
-    slow->answer = answer;
-    slow->query.rooms = resp_rooms(call);
+    slow_init(slow, call, answer);
     return slow;
+}
+
+struct resp_crowd *resp_crowd_acquire(struct resp_call *call)
+{
+    struct resp_front *front = call->front;
+    struct resp_crowd *crowd = front->crowds_free;
+    if (crowd != NULL) {
+        front->crowds_free = crowd->next;
+    } else {
+        crowd = calloc(1, sizeof *crowd);
+        if (crowd == NULL) return NULL;
+    }
+    slow_init(&crowd->slow, call, NULL);
+    crowd->slow.crowd = crowd;
+    return crowd;
+}
+
+static void slow_free(struct resp_slow *slow)
+{
+    struct resp_crowd *crowd = slow->crowd;
+    if (crowd == NULL) {
+        free(slow);
+        return;
+    }
+    crowd->next = slow->reactor->resp->crowds_free;
+    slow->reactor->resp->crowds_free = crowd;
+}
+
+/* The answer may ask for more, and then it goes on. */
+static void slow_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    slow->depth++;
+    slow->answer(call, slow);
+    slow->depth--;
+    if (slow->depth == 0 && !slow->waiting && !slow->here) slow_free(slow);
+}
+
+/* What it waited for has come. */
+static void slow_end(struct resp_slow *slow)
+{
+    struct resp_peer *peer = slow->peer;
+    slow->reactor->requests--;
+    slow->waiting = false;
+    if (peer != NULL) peer->slow = NULL;
+    if (peer == NULL || peer->closing) {
+        slow_free(slow);
+        return;
+    }
+    struct resp_out out = { .data = slow->reactor->out, .size = REACTOR_OUT_BYTES, .version = peer->version };
+    struct resp_call call = { .peer = peer, .front = peer->front, .account = slow->account, .out = &out };
+    uint32_t replies = slow->replies;
+    slow_answer(&call, slow);
+    output_take(peer, &out, call.seq, replies);
+    if (peer->slow == NULL) peer_continue(peer);
+}
+
+static void slow_wait(struct resp_call *call, struct resp_slow *slow)
+{
+    slow->waiting = true;
+    slow->reactor->requests++;
+    call->peer->slow = slow;
+}
+
+static void on_ticket(struct gate_ticket *ticket)
+{
+    struct resp_slow *slow = (struct resp_slow *)((char *)ticket - offsetof(struct resp_slow, ticket));
+    slow->answered = true;
+    if (slow->waiting) slow_end(slow);
+}
+
+struct resp_slow *resp_gate(struct resp_call *call, void (*answer)(struct resp_call *call, struct resp_slow *slow))
+{
+    bool here = gate_is_here(resp_rooms(call)->gate);
+    struct resp_slow *slow = here ? &call->front->here : resp_slow_new(call, answer);
+    if (slow == NULL) return NULL;
+    slow->here = here;
+    resp_again(slow, answer);
+    return slow;
+}
+
+void resp_again(struct resp_slow *slow, void (*answer)(struct resp_call *call, struct resp_slow *slow))
+{
+    slow->answer = answer;
+    slow->answered = false;
+    slow->ticket.done = slow->here ? NULL : on_ticket;
+}
+
+void resp_wait(struct resp_call *call, struct resp_slow *slow)
+{
+    if (slow->here || slow->answered) {
+        slow_answer(call, slow);
+    } else {
+        slow_wait(call, slow);
+    }
 }
 
 static void on_answered(struct crew_job *job)
 {
     struct resp_slow *slow = (struct resp_slow *)job;
-    struct resp_peer *peer = slow->peer;
-    slow->reactor->requests--;
     if (job->late) slow->query.fault = FAULT_TIMEOUT;
-    if (peer != NULL && !peer->closing) {
-        struct resp_out out = { .data = slow->reactor->out, .size = REACTOR_OUT_BYTES, .version = peer->version };
-        struct resp_call call = { .peer = peer, .front = peer->front, .account = slow->account, .out = &out };
-        slow->answer(&call, slow);
-        peer->slow = NULL;
-        output_take(peer, &out, call.seq, 1);
-        peer_continue(peer);
-    } else if (peer != NULL) {
-        peer->slow = NULL;
-    }
-    free(slow);
+    slow_end(slow);
 }
 
 void resp_ask(struct resp_call *call, struct resp_slow *slow, void (*run)(struct query *query, struct ledger *ledger))
@@ -250,12 +338,10 @@ void resp_ask(struct resp_call *call, struct resp_slow *slow, void (*run)(struct
     query->job.done = on_answered;
     query->job.mailbox = slow->reactor->mailbox;
     query->replica = false;
-    if (!crew_ask(query->seq_wait != 0 ? query->rooms->lists : query->rooms->lookups, &query->job)) {
-        query->fault = FAULT_TIMEOUT;
-        slow->answer(call, slow);
-        free(slow);
+    if (crew_ask(query->seq_wait != 0 ? query->rooms->lists : query->rooms->lookups, &query->job)) {
+        slow_wait(call, slow);
         return;
     }
-    call->peer->slow = slow;
-    slow->reactor->requests++;
+    query->fault = FAULT_TIMEOUT;
+    slow_answer(call, slow);
 }

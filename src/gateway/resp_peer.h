@@ -7,7 +7,8 @@
  *
  *   output   | due: may be sent | held: until its last record is durable | next: what came meanwhile |
  *
- * Only a question to the ledger stops the pipeline behind it until it is answered.
+ * Only a question to the ledger stops the pipeline behind it until it is answered; and where the gate is not here, every
+ * question to the gate, of which grabs that stand behind each other are one.
  *
  * What a peer can make us hold is bounded: a command that is not whole (RESP_COMMAND_BYTES_MAX and a read), and replies
  * (RESP_OUTPUT_BYTES_MAX and one): beyond that nothing more is run or read, and a peer that does not take them for
@@ -57,6 +58,7 @@ struct resp_peer {
     struct resp_peer *await_next;
     uint64_t held_seq;
     struct resp_slow *slow; /* the command that the pipeline waits for */
+    bool met, met_in_vain;  /* what other machines know of the next command's sale has been asked; nobody could tell */
     struct resp_reader reader;
     char *input;
     uint32_t input_len, input_size;
@@ -83,9 +85,42 @@ struct resp_name {
 struct resp_grab {
     char buyer[BUYER_BYTES_MAX + 1];                             /* ACCOUNT:USER */
     void (*answer)(struct resp_call *call, struct gate_grab *g); /* writes the reply */
+    enum problem problem; /* it was no grab, and stands here for its turn to be told so; PROBLEM_NONE: it was */
+    const char *detail;
 };
 _Static_assert(RESP_OUTPUT_BYTES_MAX + RESP_GRABS_MAX * 256 + RESP_REPLY_BYTES_MAX <= REACTOR_OUT_BYTES,
                "their replies fit");
+
+/* A command that asks the ledger or the gate, until it is answered; what its answer needs is copied here. It is answered at
+ * once where the gate is here: then the front has one for all. */
+struct resp_slow {
+    struct query query;
+    struct gate_ticket ticket;
+    struct resp_peer *peer; /* NULL: it has gone */
+    struct reactor *reactor;
+    const struct resp_account *account;
+    /* Writes the reply, on the reactor's thread, or asks again. query->fault is set also where the crew had no time. */
+    void (*answer)(struct resp_call *call, struct resp_slow *slow);
+    void (*found)(struct resp_call *call, struct resp_slow *slow); /* an order that is to be changed: ticket has it */
+    bool here, answered, waiting;
+    uint32_t depth; /* of answers that are being written */
+    uint32_t replies;
+    uint64_t id;
+    uint32_t units;
+    int64_t amount;
+    char ref[PAYMENT_REF_BYTES_MAX + 1], reason[CANCEL_REASON_BYTES_MAX + 1];
+    struct resp_crowd *crowd; /* whose it is; NULL: it stands alone */
+};
+
+/* Grabs that are on their way together, where the gate is not here. */
+struct resp_crowd {
+    struct resp_slow slow;
+    uint32_t count;
+    struct gate_grab grabs[RESP_GRABS_MAX];
+    struct resp_grab texts[RESP_GRABS_MAX];
+    char key[IDEMPOTENCY_KEY_BYTES_MAX + 1]; /* of the last; no other has one */
+    struct resp_crowd *next;
+};
 
 /* What a reactor has for all its peers. */
 struct resp_front {
@@ -94,7 +129,8 @@ struct resp_front {
     struct resp_peer *peers;
     _Atomic uint32_t count;
     uint64_t looked_ms;
-    struct gate_ticket ticket;  /* of the command being run */
+    struct resp_slow here; /* of the command being run, where the gate is here */
+    struct resp_crowd *crowds_free;
     struct gate_ticket durable; /* waits for the first of those below, and so in turn for all of them */
     bool durable_asked;
     struct resp_peer *await_first, *await_last;
@@ -115,22 +151,15 @@ struct resp_call {
     uint64_t seq; /* of the last record that the reply rests on */
 };
 
-/* A command that asks the ledger, until it is answered; what its answer needs is copied here. */
-struct resp_slow {
-    struct query query;
-    struct resp_peer *peer; /* NULL: it has gone */
-    struct reactor *reactor;
-    const struct resp_account *account;
-    /* Writes the reply, on the reactor's thread. query->fault is set also where the crew had no time. */
-    void (*answer)(struct resp_call *call, struct resp_slow *slow);
-    uint64_t id;
-    uint32_t units;
-    int64_t amount;
-    char ref[PAYMENT_REF_BYTES_MAX + 1];
-};
-
 /* Fill in query, then resp_ask(). NULL: out of memory, and the reply is written. */
 struct resp_slow *resp_slow_new(struct resp_call *call, void (*answer)(struct resp_call *call, struct resp_slow *slow));
+/* For a question to the gate: ask it with the ticket, then resp_wait(), and answer is called: now where the gate is here or
+ * has answered, else later, and the pipeline waits. An answer may ask again, with resp_again(). NULL as above. */
+struct resp_slow *resp_gate(struct resp_call *call, void (*answer)(struct resp_call *call, struct resp_slow *slow));
+void resp_again(struct resp_slow *slow, void (*answer)(struct resp_call *call, struct resp_slow *slow));
+void resp_wait(struct resp_call *call, struct resp_slow *slow);
+/* The same for grabs. NULL: out of memory; nothing is written. */
+struct resp_crowd *resp_crowd_acquire(struct resp_call *call);
 /* Stops the pipeline until the ledger has answered; where it has no room, says so at once. */
 void resp_ask(struct resp_call *call, struct resp_slow *slow, void (*run)(struct query *query, struct ledger *ledger));
 
@@ -163,6 +192,7 @@ void front_estrange(struct resp_peer *peer);
 
 /* The reactor's. listen_fd -1: no front, *out is NULL. */
 enum fault resp_front_open(struct resp_front **out, struct reactor *reactor, int listen_fd) MUST_USE;
+void resp_front_close(struct resp_front *front); /* when its loop has ended */
 bool resp_front_listen(struct resp_front *front, int backlog);
 void resp_front_tick(struct resp_front *front);
 /* Before gate_lane_rest(): the first in the row of those that await a record is waited for; those before it go on. */

@@ -62,10 +62,20 @@ static const char *name_objection(struct slice name)
     return digits == name.len ? "a name of digits alone would be taken for an id" : NULL;
 }
 
+static void created_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    const struct gate_ticket *ticket = &slow->ticket;
+    if (ticket->verdict != VERDICT_DONE) {
+        resp_verdict(call, ticket->verdict);
+        return;
+    }
+    if (ticket->seq > call->seq) call->seq = ticket->seq;
+    resp_number_text(call->out, ticket->sale.id);
+}
+
 void resp_sale_create(struct resp_call *call)
 {
     struct gate *gate = resp_rooms(call)->gate;
-    struct gate_ticket *ticket = &call->front->ticket;
     struct slice name = call->argv[1];
     int64_t stock, values[CREATE_OPTIONS] = { 1, 1, (int64_t)gate_now_ms(gate), 0, 0 };
     const char *objection = name_objection(name);
@@ -94,14 +104,10 @@ void resp_sale_create(struct resp_call *call)
         return;
     }
     struct asker seller = { .name = resp_account_name(call) };
-    ticket->done = NULL;
-    gate_create(call->front->reactor->lane, &seller, &terms, (uint32_t)stock, ticket);
-    if (ticket->verdict != VERDICT_DONE) {
-        resp_verdict(call, ticket->verdict);
-        return;
-    }
-    if (ticket->seq > call->seq) call->seq = ticket->seq;
-    resp_number_text(call->out, ticket->sale.id);
+    struct resp_slow *slow = resp_gate(call, created_answer);
+    if (slow == NULL) return;
+    gate_create(call->front->reactor->lane, &seller, &terms, (uint32_t)stock, &slow->ticket);
+    resp_wait(call, slow);
 }
 
 static void sale_run(struct query *query, struct ledger *ledger)
@@ -153,49 +159,82 @@ static void sale_past(struct resp_call *call, uint64_t sale_id, void (*filed)(st
     resp_ask(call, slow, sale_run);
 }
 
+static void look_answer(struct resp_call *call, const struct resp_slow *slow,
+                        void (*say)(struct resp_call *, const struct sale *),
+                        void (*filed)(struct resp_call *, struct resp_slow *))
+{
+    if (slow->ticket.verdict == VERDICT_DONE) {
+        say(call, &slow->ticket.sale);
+    } else if (slow->ticket.verdict == VERDICT_NO_SUCH_SALE) {
+        sale_past(call, slow->id, filed);
+    } else {
+        resp_verdict(call, slow->ticket.verdict);
+    }
+}
+
+static void left_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    look_answer(call, slow, left_say, left_filed);
+}
+
+static void info_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    look_answer(call, slow, info_say, info_filed);
+}
+
+static void sale_look(struct resp_call *call, uint64_t sale_id, void (*answer)(struct resp_call *, struct resp_slow *))
+{
+    struct resp_slow *slow = resp_gate(call, answer);
+    if (slow == NULL) return;
+    slow->id = sale_id;
+    gate_look(call->front->reactor->lane, sale_id, &slow->ticket);
+    resp_wait(call, slow);
+}
+
 void resp_sale_left(struct resp_call *call)
 {
     struct board_notice notice;
+    struct gate *gate = resp_rooms(call)->gate;
     uint64_t sale_id = resp_sale(call, call->argv[1]);
-    if (gate_sale_notice(resp_rooms(call)->gate, sale_id, &notice)) {
-        resp_integer(call->out, notice.available);
+    if (gate_is_here(gate) && gate_sale_notice(gate, sale_id, &notice)) {
+        resp_integer(call->out, notice.available); /* without a lock */
     } else {
-        sale_past(call, sale_id, left_filed);
+        sale_look(call, sale_id, left_answer);
     }
 }
 
 void resp_sale_info(struct resp_call *call)
 {
-    struct sale sale;
-    uint64_t sale_id = resp_sale(call, call->argv[1]);
-    if (gate_sale(resp_rooms(call)->gate, sale_id, &sale)) {
-        info_say(call, &sale);
-    } else {
-        sale_past(call, sale_id, info_filed);
+    sale_look(call, resp_sale(call, call->argv[1]), info_answer);
+}
+
+static void stock_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    struct rooms *rooms = resp_rooms(call);
+    const struct gate_ticket *ticket = &slow->ticket;
+    enum verdict verdict = ticket->verdict;
+    if (verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(rooms->gate, slow->id)) verdict = VERDICT_CLOSED;
+    if (verdict != VERDICT_DONE) {
+        resp_verdict(call, verdict);
+        return;
     }
+    if (ticket->seq > call->seq) call->seq = ticket->seq;
+    if (ticket->sale.counts.available == 0) line_sold_out(rooms->lines, slow->id);
+    resp_integer(call->out, ticket->sale.counts.available);
 }
 
 void resp_sale_stock(struct resp_call *call)
 {
-    struct rooms *rooms = resp_rooms(call);
-    struct gate_ticket *ticket = &call->front->ticket;
     int64_t add;
     if (!resp_to_i64(call->argv[2], -(int64_t)STOCK_MAX, STOCK_MAX, &add) || add == 0) {
         resp_problem(call, PROBLEM_BAD_INPUT,
                      "add must be a whole number other than 0, from -1000000000 to 1000000000: negative withdraws");
         return;
     }
-    uint64_t sale_id = resp_sale(call, call->argv[1]);
     struct asker seller = { .name = resp_account_name(call) };
-    ticket->done = NULL;
-    gate_stock(call->front->reactor->lane, &seller, sale_id, add, ticket);
-    enum verdict verdict = ticket->verdict;
-    if (verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(rooms->gate, sale_id)) verdict = VERDICT_CLOSED;
-    if (verdict != VERDICT_DONE) {
-        resp_verdict(call, verdict);
-        return;
-    }
-    if (ticket->seq > call->seq) call->seq = ticket->seq;
-    if (ticket->sale.counts.available == 0) line_sold_out(rooms->lines, sale_id);
-    resp_integer(call->out, ticket->sale.counts.available);
+    struct resp_slow *slow = resp_gate(call, stock_answer);
+    if (slow == NULL) return;
+    slow->id = resp_sale(call, call->argv[1]);
+    gate_stock(call->front->reactor->lane, &seller, slow->id, add, &slow->ticket);
+    resp_wait(call, slow);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <time.h>
 
 /* Descriptors for journal, clerk, passwords, logs and what writes to the ledger, for each event loop, and for each reader of
  * the ledger. The courier takes three for each of its messages under way, and a sixteenth of all at most. */
@@ -98,6 +99,17 @@ enum fault server_open(struct server **out, const struct server_options *options
     return FAULT_NONE;
 }
 
+/* A gate that is elsewhere has been reached once before; now every reactor finds its way there. Where one does not, the
+ * server is there all the same, and says that it is not ready. */
+static void gate_reach(struct gate *gate)
+{
+    enum { REACH_MS = 3000 };
+    struct gate_status status;
+    uint64_t until_ms = mono_ms() + REACH_MS;
+    for (gate_status(gate, &status); status.shared && !status.redis_up && mono_ms() < until_ms; gate_status(gate, &status))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
 enum fault server_start(struct server *server)
 {
     for (uint32_t i = 0; i < server->reactor_count; i++) {
@@ -108,6 +120,7 @@ enum fault server_start(struct server *server)
         for (uint32_t k = 0; k < i; k++) reactor_join(server->reactors[k]);
         return fault;
     }
+    gate_reach(server->rooms.gate);
     return FAULT_NONE;
 }
 

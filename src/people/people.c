@@ -375,6 +375,19 @@ static void logout_work(struct crew_job *job, void *tools)
     request->result = PEOPLE_OK;
 }
 
+void people_logged_out(struct people *people, uint64_t token_id, uint64_t expires_ms)
+{
+    struct revoked *revoked = &people->revoked;
+    uint64_t now_ms = wall_ms();
+    if (token_id == 0 || expires_ms + REVOKED_MARGIN_MS <= now_ms || revoked_has(revoked, token_id)) return;
+    revoked_purge(revoked, now_ms, mono_ms());
+    if (revoked_reserve(revoked, now_ms, mono_ms())) {
+        revoked_put(revoked, token_id, expires_ms);
+    } else {
+        log_error("people", "no room for a logout of another machine: the token counts here until it expires");
+    }
+}
+
 static void request_done(struct crew_job *job)
 {
     struct people_request *request = (struct people_request *)job;

@@ -51,6 +51,9 @@ void people_reload(struct people *people);
 /* The signing keys, for signatures that rotate with them. Lives as long as people. */
 const struct jwt_ring *people_ring(const struct people *people);
 
+/* A token was logged out on another machine that shares the ledger, which has it. Any thread; told twice it counts once. */
+void people_logged_out(struct people *people, uint64_t token_id, uint64_t expires_ms);
+
 struct identity {
     struct slice name; /* inside name_bytes */
     enum role role;    /* ROLE_NONE: nobody */

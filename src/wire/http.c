@@ -4,6 +4,7 @@
 #include "wire/http_head.h"
 
 #include <assert.h>
+#include <string.h>
 
 static struct slice slice_at(const char *data, struct http_span span)
 {
@@ -28,9 +29,35 @@ static void request_fill(const struct http_parser *parser, const char *data, str
         .webhook_signature = slice_at(data, parser->fields[HTTP_WEBHOOK_SIGNATURE]),
         .has_idempotency_key = (parser->fields_seen & (1u << HTTP_IDEMPOTENCY_KEY)) != 0,
         .body = { data + parser->head_len, parser->body_len },
+        .message = { data, parser->head_len + parser->body_seen },
         .keep_alive = !parser->connection_close && (!parser->http10 || parser->connection_keep_alive),
         .http10 = parser->http10,
     };
+}
+
+struct slice http_piece_moved(struct slice piece, struct slice from, const char *to)
+{
+    bool inside = piece.data >= from.data && piece.data <= from.data + from.len;
+    return inside ? (struct slice){ to + (piece.data - from.data), piece.len } : piece;
+}
+
+void http_request_move(struct http_request *request, char *out)
+{
+    struct slice from = request->message;
+    struct slice *pieces[] = { &request->path,
+                               &request->query,
+                               &request->authorization,
+                               &request->content_type,
+                               &request->idempotency_key,
+                               &request->if_none_match,
+                               &request->forwarded_for,
+                               &request->webhook_id,
+                               &request->webhook_timestamp,
+                               &request->webhook_signature,
+                               &request->body,
+                               &request->message };
+    memcpy(out, from.data, from.len);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) *pieces[i] = http_piece_moved(*pieces[i], from, out);
 }
 
 /* An HTTP/1.0 client cannot mean what it says by Expect, and one that has begun to send does not wait. */

@@ -34,6 +34,7 @@ struct http_request {
     bool forwarded_in_parts;    /* then http_forwarded_for() reads it */
     struct slice webhook_id, webhook_timestamp, webhook_signature; /* of a signed message: wire/signature.h */
     struct slice body;                                             /* decoded; chunked bodies are decoded in place */
+    struct slice message;                                          /* all of it, which the others are pieces of */
     bool keep_alive;
     bool http10;
 };
@@ -100,6 +101,11 @@ struct http_parser {
 
 /* data[0..len): all of the message so far, from its first byte. */
 enum http_progress http_parse(struct http_parser *parser, char *data, size_t len, struct http_request *out);
+
+/* The request with its message copied to where it stays; out has room for all of message. */
+void http_request_move(struct http_request *request, char *out);
+/* Where a piece of a message is after that. */
+struct slice http_piece_moved(struct slice piece, struct slice from, const char *to);
 
 /* All X-Forwarded-For of a request in their order, joined with commas: as it stands in the message where there is one, else
  * in out. Each proxy may add to the header or write one of its own, and both mean the same. */

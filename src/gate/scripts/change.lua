@@ -1,14 +1,17 @@
 -- change: what the seller sets, as engine_decide_change() and engine_decide_switch() decide it.
--- ARGV: run, epoch, what, version, filed, note; for terms, nine numbers and fixed more.
+-- ARGV: run, epoch, what, version, filed, note; for terms, nine numbers and fixed more; for sale, paused and closed after those.
 --@include whole
 --@include kept
 --@include terms_read
 local what, filed, note = ARGV[3], ARGV[5], ARGV[6]
-local is_terms = what == 'terms'
-if #ARGV ~= (is_terms and 16 or 6) or not (is_terms or what == 'pause' or what == 'resume' or what == 'close') or
-    (filed ~= '0' and filed ~= '1') or #note > @GATE_NOTE_BYTES_MAX@ then
+local is_sale = what == 'sale'
+local is_terms = what == 'terms' or is_sale
+if #ARGV ~= (is_sale and 18 or is_terms and 16 or 6) or not (is_terms or what == 'pause' or what == 'resume' or what == 'close') or
+    (filed ~= '0' and filed ~= '1') or (is_sale and filed == '0') or #note > @GATE_NOTE_BYTES_MAX@ then
     return { 'BAD_INPUT' }
 end
+local paused_new, closed_new = is_sale and whole(ARGV[17], 0, 1), is_sale and whole(ARGV[18], 0, 1)
+if is_sale and not (paused_new and closed_new) then return { 'BAD_INPUT' } end
 local version_new = whole(ARGV[4], 0, 9007199254740991)
 local given = is_terms and terms_read(7)
 if not version_new or (is_terms and (not given or #ARGV[16] > @GATE_NOTE_BYTES_MAX@)) then return { 'BAD_INPUT' } end
@@ -39,6 +42,7 @@ elseif what == 'close' then
 else
     paused = what == 'pause' and 1 or 0
 end
+if is_sale then paused, closed = paused_new, closed_new end
 if version_new ~= 0 then version = version_new end
 --@include save_terms
 --@include save

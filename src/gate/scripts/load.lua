@@ -1,4 +1,5 @@
 -- load: puts a sale into the gate as the ledger has it, in three steps: begin, chunks, end. ARGV: run, epoch, step, more.
+-- Before it, a sale that still sells is shut.
 --
 -- Nothing is sold between begin and end. A chunk may come twice. What cannot be is DAMAGED, and the sale stays shut.
 --@include whole
@@ -54,8 +55,14 @@ end
 
 --@include state
 if epoch ~= ARGV[2] then return { 'STALE', run, epoch, now } end
+if step == 'shut' then
+    is_open = 0
+--@include save_terms
+    return { 'DONE', now, available }
+end
 if is_open == 1 then return { 'REPEATED', now, available } end
 local loaded = redis.call('HGET', KEYS[1], 'loaded')
+if not loaded then return { 'STALE', run, epoch, now } end
 local held_loaded, sold_loaded, orders, tokens = struct.unpack('>dddd', loaded)
 --@include clock
 

@@ -48,6 +48,7 @@ static void every_row_has_a_default_that_fits_and_a_sentence_of_help(void **stat
     }
 }
 
+/* tidy: long function because it is a table of all options. */
 static void defaults_are_those_of_the_interface(void **state)
 {
     (void)state;
@@ -61,6 +62,17 @@ static void defaults_are_those_of_the_interface(void **state)
         { "ledger_tls", "off" },
         { "ledger_tls_ca", "" },
         { "ledger_unsafe", "off" },
+        { "gate", "local" },
+        { "redis_password_file", "" },
+        { "redis_sentinel_password_file", "" },
+        { "redis_prefix", "stampede:" },
+        { "ack", "ledger" },
+        { "replicas", "1" },
+        { "replica_ms", "100" },
+        { "node", "0" },
+        { "stream_max", "1000000" },
+        { "filer_threads", "2" },
+        { "warm_before_s", "60" },
         { "http", "127.0.0.1:20080" },
         { "resp", "127.0.0.1:20081" },
         { "resp_accounts", "" },

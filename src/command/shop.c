@@ -1,0 +1,159 @@
+#include "command/shop.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "ledger/agreed.h"
+#include "people/people.h"
+#include "wire/jwt.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define REACH_MS 10000
+
+/* A ledger that nodes have filed into has orders that no journal knows: an engine cannot go on from there. */
+static enum fault local_check(const struct shop *shop)
+{
+    char kept[AGREED_BYTES];
+    enum fault fault = ledger_agreed(shop->ledger, AGREED_GATE, kept);
+    if (fault != FAULT_NONE || kept[0] == '\0') return fault;
+    log_error("main",
+              "refusing to start: this ledger belongs to nodes whose gate is in Redis; set gate to the same URL as they");
+    return FAULT_CONFIG;
+}
+
+static enum fault local_open(struct shop *shop)
+{
+    const struct config *config = shop->config;
+    struct journal_damage damage = { .file = "" };
+    const struct gate_options options = {
+        .folder = config->data,
+        .segment_bytes = (uint32_t)config->journal_segment_mb << 20,
+        .space_bytes_min = (uint64_t)config->space_mb_min << 20,
+        .orders_max = (uint32_t)config->orders_max,
+        .sales_per_seller_max = (uint32_t)config->sales_per_seller_max,
+        .on_poison = shop->on_poison,
+    };
+    enum fault fault = local_check(shop);
+    if (fault == FAULT_NONE) fault = gate_open(&shop->gate, &options, shop->ledger, &damage);
+    if (fault == FAULT_DAMAGE) {
+        shop->damaged = true;
+        log_error("main",
+                  "refusing to start: %s is damaged at offset %" PRIu64
+                  ": %s; `stampede repair --data %s` shows what can be done",
+                  damage.file, damage.offset, damage.reason, config->data);
+    }
+    return fault;
+}
+
+/* That of the journal which this ledger was filed from before, if there was one. */
+static enum fault uuid_agree(struct ledger *ledger, uint8_t uuid[16])
+{
+    static const uint8_t none[16];
+    struct ledger_point point;
+    char text[AGREED_BYTES] = "", kept[AGREED_BYTES];
+    enum fault fault = ledger_point(ledger, &point);
+    if (fault != FAULT_NONE) return fault;
+    if (memcmp(point.uuid, none, sizeof none) == 0) random_bytes(point.uuid, sizeof point.uuid);
+    hex_encode(text, point.uuid, sizeof point.uuid);
+    text[2 * sizeof point.uuid] = '\0';
+    fault = ledger_agree(ledger, AGREED_UUID, text, kept);
+    if (fault != FAULT_NONE) return fault;
+    if (strlen(kept) == 32 && hex_decode(uuid, slice_of(kept))) return FAULT_NONE;
+    log_error("main", "the ledger's name for the shop cannot be read");
+    return FAULT_DAMAGE;
+}
+
+static enum gate_ack ack_of(const char *word)
+{
+    return strcmp(word, "gate") == 0 ? GATE_ACK_GATE : strcmp(word, "replica") == 0 ? GATE_ACK_REPLICA : GATE_ACK_LEDGER;
+}
+
+static enum fault shared_open(struct shop *shop)
+{
+    const struct config *config = shop->config;
+    char sentence[REDIS_SENTENCE_BYTES], kept[AGREED_BYTES];
+    struct gate_shared_options options = {
+        .prefix = config->redis_prefix,
+        .ledger = shop->ledger_place,
+        .ack = ack_of(config->ack),
+        .replicas = (uint32_t)config->replicas,
+        .replica_ms = (uint32_t)config->replica_ms,
+        .node = (uint32_t)config->node,
+        .log_max = (uint32_t)config->stream_max,
+        .sales_per_seller_max = (uint32_t)config->sales_per_seller_max,
+        .filer_threads = (uint32_t)config->filer_threads,
+        .warm_before_s = (uint32_t)config->warm_before_s,
+    };
+    if (strcmp(config->ledger, "sqlite") == 0)
+        log_warn("main", "gate is in Redis and the ledger is a file of this machine: no other node can join");
+    enum fault fault = redis_open(&shop->redis, &shop->place->redis);
+    if (fault != FAULT_NONE) return fault;
+    fault = redis_reach(shop->redis, REACH_MS, sentence);
+    if (fault != FAULT_NONE) {
+        log_error("main", "refusing to start: gate: %s", sentence);
+        return fault;
+    }
+    fault = ledger_agree(shop->ledger, AGREED_GATE, "redis", kept);
+    if (fault == FAULT_NONE) fault = uuid_agree(shop->ledger, options.uuid);
+    options.redis = shop->redis;
+    return fault != FAULT_NONE ? fault : gate_open_shared(&shop->gate, &options);
+}
+
+enum fault shop_open(struct shop *shop)
+{
+    enum fault fault = shop->place->shared ? shared_open(shop) : local_open(shop);
+    if (fault == FAULT_NONE) fault = gate_start(shop->gate);
+    if (fault != FAULT_NONE) shop_close(shop);
+    return fault;
+}
+
+void shop_close(struct shop *shop)
+{
+    if (shop->gate != NULL) gate_close(shop->gate);
+    if (shop->redis != NULL) redis_close(shop->redis);
+    shop->gate = NULL;
+    shop->redis = NULL;
+}
+
+static void logged_out(void *people, uint64_t token_id, uint64_t expires_ms)
+{
+    people_logged_out(people, token_id, expires_ms);
+}
+
+void shop_tell_logouts(const struct shop *shop, struct people *people)
+{
+    const struct gate_logouts logouts = { logged_out, people };
+    gate_tell_logouts(shop->gate, people != NULL ? &logouts : NULL);
+}
+
+static enum fault fingerprint(const struct jwt_ring *ring, size_t n, char out[AGREED_BYTES])
+{
+    enum { BYTES = 16 };
+    uint8_t derived[JWT_DERIVED_BYTES];
+    enum fault fault = jwt_ring_derive(ring, n, SLICE("fingerprint"), derived);
+    if (fault != FAULT_NONE) return fault;
+    hex_encode(out, derived, BYTES);
+    out[2 * BYTES] = '\0';
+    return FAULT_NONE;
+}
+
+/* While keys are changed a node has those from before, too: one that has neither is a stranger. */
+enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring)
+{
+    char newest[AGREED_BYTES], mine[AGREED_BYTES], kept[AGREED_BYTES];
+    if (shop->redis == NULL) return FAULT_NONE;
+    enum fault fault = fingerprint(ring, 0, newest);
+    if (fault == FAULT_NONE) fault = ledger_agree(shop->ledger, AGREED_KEYS, newest, kept);
+    for (size_t n = 0; n < jwt_ring_count(ring) && fault == FAULT_NONE; n++) {
+        fault = fingerprint(ring, n, mine);
+        if (fault == FAULT_NONE && strcmp(mine, kept) == 0)
+            return n == 0 ? FAULT_NONE : ledger_agree_anew(shop->ledger, AGREED_KEYS, newest);
+    }
+    if (fault != FAULT_NONE) return fault;
+    log_error("main",
+              "refusing to start: the keys that sign logins are not those of the other nodes; give all nodes the same "
+              "file (option keys) or STAMPEDE_KEYS_TEXT");
+    return FAULT_CONFIG;
+}

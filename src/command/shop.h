@@ -1,0 +1,31 @@
+/* shop: the gate that the options ask for, and what the nodes of a shop agree on before one of them serves. */
+#ifndef STAMPEDE_COMMAND_SHOP_H
+#define STAMPEDE_COMMAND_SHOP_H
+
+#include "command/command.h"
+#include "gate/gate.h"
+
+struct jwt_ring;
+
+struct shop {
+    const struct config *config;
+    const struct command_gate *place;
+    const struct ledger_place *ledger_place;
+    struct ledger *ledger;
+    void (*on_poison)(void *arg);
+    /* What was opened. */
+    struct redis *redis; /* NULL: the gate is of this process */
+    struct gate *gate;
+    bool damaged; /* the journal */
+};
+/* Opens the gate and starts it. A fault has been logged, with what to do. */
+enum fault shop_open(struct shop *shop) MUST_USE;
+void shop_close(struct shop *shop);
+/* Logins and purchase tokens of one node must count on all: the keys that sign them are compared through the ledger. */
+enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring) MUST_USE;
+
+/* Tokens that are logged out on another node count no more here; NULL: before people are closed. */
+struct people;
+void shop_tell_logouts(const struct shop *shop, struct people *people);
+
+#endif

@@ -1,0 +1,244 @@
+#include "gate/change.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct change *change_open(struct remote_lane *lane, struct gate_ticket *ticket)
+{
+    struct change *change = lane->attached ? calloc(1, sizeof *change) : NULL;
+    if (change == NULL) {
+        ticket->verdict = VERDICT_BUSY;
+        ticket->seq = 0;
+        ticket->done(ticket);
+        return NULL;
+    }
+    change->lane = lane;
+    change->ticket = ticket;
+    change->until_ms = mono_ms() + FLIGHT_MS;
+    change->verdict = VERDICT_BUSY;
+    return change;
+}
+
+void change_close(struct change *change)
+{
+    assert(change->ticket == NULL);
+    free(change->sales);
+    free(change);
+}
+
+struct slice change_text(char *out, size_t size, struct slice text)
+{
+    size_t len = text.len < size ? text.len : size - 1;
+    if (len > 0) memcpy(out, text.data, len); /* an empty text may be nowhere */
+    out[len] = '\0';
+    return (struct slice){ out, len };
+}
+
+void change_tell(struct change *change, enum verdict verdict)
+{
+    struct gate_ticket *ticket = change->ticket;
+    if (ticket == NULL) return;
+    change->ticket = NULL;
+    ticket->verdict = verdict;
+    ticket->seq = 0;
+    if (change->of_order) {
+        ticket->order = change->order;
+    } else {
+        ticket->sale = change->shelved.sale;
+    }
+    ticket->done(ticket);
+}
+
+void change_end(struct change *change, enum verdict verdict)
+{
+    change_tell(change, verdict);
+    change_close(change);
+}
+
+enum verdict change_failed(const struct change *change)
+{
+    return change->begun ? VERDICT_UNKNOWN : VERDICT_BUSY;
+}
+
+/* A connection that was lost is made again, and what stood in the way of the first try is gone with it: the second says how
+ * things are. What is asked twice is done once. */
+static void change_work(struct crew_job *job, void *tools)
+{
+    struct change *change = (struct change *)((char *)job - offsetof(struct change, job));
+    struct change_tools *own = tools;
+    for (int tries = 0; tries < 2; tries++) {
+        change->fault = own->ledger == NULL ? ledger_open(&own->ledger, own->place, LEDGER_WRITER) : FAULT_NONE;
+        if (change->fault != FAULT_NONE) continue;
+        change->begun = true;
+        change->fault = change->work(change, own->ledger);
+        if (change->fault == FAULT_NONE) return;
+        ledger_close(own->ledger);
+        own->ledger = NULL;
+    }
+}
+
+static void change_worked(struct crew_job *job)
+{
+    struct change *change = (struct change *)((char *)job - offsetof(struct change, job));
+    change->lane->jobs--;
+    if (job->late) change->fault = FAULT_TIMEOUT;
+    change->filed(change);
+}
+
+void change_file(struct change *change, enum fault (*work)(struct change *change, struct ledger *ledger),
+                 void (*filed)(struct change *change))
+{
+    struct remote_lane *lane = change->lane;
+    change->work = work;
+    change->filed = filed;
+    change->job = (struct crew_job){ .work = change_work, .done = change_worked, .mailbox = lane->changed };
+    lane->jobs++;
+    if (crew_ask(lane->remote->changes, &change->job)) return;
+    lane->jobs--;
+    change->fault = FAULT_TIMEOUT;
+    filed(change);
+}
+
+void change_wait(struct change *change, void (*again)(struct change *change))
+{
+    struct remote_lane *lane = change->lane;
+    if (mono_ms() + FLIGHT_ASK_AGAIN_MS >= change->until_ms || !lane->attached) {
+        change_end(change, change_failed(change));
+        return;
+    }
+    change->again = again;
+    change->next = lane->changes_waiting;
+    lane->changes_waiting = change;
+    lane_ask_again(lane);
+}
+
+struct slice change_number(struct change *change, uint32_t at, int64_t value)
+{
+    assert(at < CHANGE_NUMBERS);
+    int len = snprintf(change->numbers[at], sizeof change->numbers[at], "%" PRId64, value);
+    return (struct slice){ change->numbers[at], (size_t)len };
+}
+
+void change_call(struct change *change, enum gate_script_name script, uint32_t count,
+                 void (*done)(struct redis_call *call, const struct redis_reply *reply))
+{
+    struct redis_call *call = &change->call;
+    sale_keys(change->lane->remote, change->sale_id, change->keys);
+    for (int i = 0; i < GATE_KEYS; i++) change->argv[i] = slice_of(change->keys[i]);
+    change->argv[GATE_KEYS] = change_number(change, 0, (int64_t)change->epoch);
+    assert(GATE_KEYS + 1 + count <= FLIGHT_ARGV_MAX);
+    call->key = change->argv[0];
+    call->script = (int)script;
+    call->keys = GATE_KEYS;
+    call->argc = GATE_KEYS + 1 + count;
+    call->argv = change->argv;
+    call->with_run_id = true;
+    call->time_ms = 0;
+    call->lenient = false;
+    call->done = done;
+    redis_call(change->lane->client, call);
+}
+
+bool change_later(struct change *change, struct slice word, void (*again)(struct change *change))
+{
+    if (!slice_is(word, "NOT_LOADED") && !slice_is(word, "STALE") && !slice_is(word, "LOADING") &&
+        !slice_is(word, "DAMAGED"))
+        return false;
+    keeper_rebuild(change->lane->remote->keeper, change->sale_id);
+    change_wait(change, again);
+    return true;
+}
+
+static void entry_cleared(struct redis_call *call, const struct redis_reply *reply)
+{
+    (void)reply;
+    change_close((struct change *)call);
+}
+
+void change_clear(struct change *change)
+{
+    struct redis_call *call = &change->call;
+    if (change->entry[0] == '\0' || !change->lane->attached) {
+        change_close(change);
+        return;
+    }
+    change->argv[0] = SLICE("XDEL");
+    change->argv[1] = slice_of(change->keys[GATE_KEYS - 1]);
+    change->argv[2] = slice_of(change->entry);
+    call->key = change->argv[1];
+    call->script = REDIS_NO_SCRIPT;
+    call->keys = 0;
+    call->argc = 3;
+    call->with_run_id = false;
+    call->lenient = true;
+    call->done = entry_cleared;
+    redis_call(change->lane->client, call);
+}
+
+static enum fault errand_strike(struct change *change, struct ledger *ledger)
+{
+    return ledger_errands_done(ledger, &change->errand.id, 1);
+}
+
+/* Where striking it failed, the keeper tells the gate once more, which knows it by then, and strikes it. */
+static void errand_struck(struct change *change)
+{
+    change_close(change);
+}
+
+/* What the ledger has written is known here already. */
+static void errand_facts(const struct change *change, struct errand_facts *out)
+{
+    *out = (struct errand_facts){ .found = true, .order.order = change->order, .sale = change->shelved };
+    memcpy(out->order.payment_ref, change->ref, sizeof change->ref);
+}
+
+static void errand_told(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct change *change = (struct change *)call;
+    struct remote *remote = change->lane->remote;
+    struct errand_facts facts;
+    struct script_answer answer;
+    errand_facts(change, &facts);
+    bool answered = call->result == REDIS_ANSWERED && script_answer(reply, &answer);
+    enum errand_end end = answered ? errand_judge(&change->errand, &facts, reply) : ERRAND_LATER;
+    enum verdict verdict;
+    if (answered && script_verdict(answer.word, &verdict) && answer.at_ms != 0) {
+        remote_saw_time(remote, answer.at_ms);
+        const struct shelf_left left = { change->errand.epoch, answer.at_ms, answer.available, false };
+        shelf_left(remote->shelf, change->sale_id, &left);
+    }
+    change_tell(change, change->verdict);
+    if (end == ERRAND_DONE) {
+        change_file(change, errand_strike, errand_struck);
+        return;
+    }
+    if (end == ERRAND_OPPOSED) keeper_mend(remote->keeper, change->sale_id);
+    if (end == ERRAND_LATER && answered) keeper_rebuild(remote->keeper, change->sale_id);
+    keeper_errands(remote->keeper);
+    change_close(change);
+}
+
+void change_errand(struct change *change)
+{
+    const struct ledger_errand *errand = &change->errand;
+    if (errand->id == 0 || !change->lane->attached) {
+        change_end(change, change->verdict);
+        return;
+    }
+    struct errand_facts facts;
+    struct telling telling;
+    errand_facts(change, &facts);
+    telling_init(&telling, change->argv + GATE_KEYS + 1, FLIGHT_ARGV_MAX - GATE_KEYS - 1, change->text, sizeof change->text);
+    enum gate_script_name script = errand_tell(errand, &facts, &telling);
+    change->sale_id = errand->sale_id;
+    change->epoch = errand->epoch;
+    change_call(change, script, telling.argc, errand_told);
+}

@@ -1,0 +1,161 @@
+/* Errands: what the ledger has committed and a gate has still to be told. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "gate/keeper_jobs.h"
+
+#include <inttypes.h>
+
+/* A gate that has something else than the ledger for so long is not just a moment behind. */
+#define OPPOSED_MS 2 * KEEPER_LATE_MS
+
+struct pile {
+    struct ledger_errand errands[ERRANDS_AT_ONCE];
+    uint32_t count;
+};
+
+static void pile_add(void *arg, const struct ledger_errand *errand)
+{
+    struct pile *pile = arg;
+    if (pile->count < ERRANDS_AT_ONCE) pile->errands[pile->count++] = *errand;
+}
+
+struct judged {
+    const struct ledger_errand *errand;
+    const struct errand_facts *facts;
+    enum errand_end end;
+};
+
+static void errand_answered(void *arg, const struct redis_reply *reply)
+{
+    struct judged *judged = arg;
+    judged->end = errand_judge(judged->errand, judged->facts, reply);
+}
+
+/* A sale that is over and holds nothing has no gate to be told. One that is new may not be on the shelf yet. */
+static bool is_over(struct keeper *keeper, uint64_t sale_id)
+{
+    struct shelf *shelf = keeper->remote->shelf;
+    uint64_t epoch;
+    return sale_id <= shelf_id_last(shelf) && !shelf_epoch(shelf, sale_id, &epoch);
+}
+
+static enum errand_end errand_do(struct keeper *keeper, const struct ledger_errand *errand, const struct errand_facts *facts)
+{
+    struct slice argv[ERRAND_ARGS_MAX];
+    char text[ERRAND_TEXT_BYTES];
+    struct telling telling;
+    struct judged judged = { errand, facts, ERRAND_LATER };
+    if (!facts->found || is_over(keeper, errand->sale_id)) return ERRAND_DONE;
+    telling_init(&telling, argv, ERRAND_ARGS_MAX, text, sizeof text);
+    struct script_ask ask = { .sale_id = errand->sale_id,
+                              .epoch = errand->epoch,
+                              .script = errand_tell(errand, facts, &telling),
+                              .read = errand_answered,
+                              .arg = &judged };
+    ask.argv = telling.argv;
+    ask.argc = telling.argc;
+    return keeper_script(keeper, &ask) ? judged.end : ERRAND_LATER;
+}
+
+/* Ends of holds come in crowds: those of a sale that stand together are told together. */
+struct crowd {
+    const struct ledger_errand *errands;
+    uint32_t count;
+    enum errand_end ends[GATE_ITEMS_MAX];
+};
+
+static uint32_t crowd_count(const struct pile *pile, uint32_t from)
+{
+    const struct ledger_errand *first = &pile->errands[from];
+    uint32_t count = 1;
+    if (first->kind != ERRAND_EXPIRED) return 1;
+    for (; from + count < pile->count && count < GATE_ITEMS_MAX; count++) {
+        const struct ledger_errand *next = &pile->errands[from + count];
+        if (next->kind != ERRAND_EXPIRED || next->sale_id != first->sale_id || next->epoch != first->epoch) break;
+    }
+    return count;
+}
+
+static void crowd_answered(void *arg, const struct redis_reply *reply)
+{
+    struct crowd *crowd = arg;
+    bool done = slice_is(reply_text(reply, 0), "DONE");
+    for (uint32_t i = 0; i < crowd->count; i++) {
+        bool opposed = done && slice_is(reply_text(reply, 3 + i), "NO_SUCH_ORDER");
+        crowd->ends[i] = !done ? errand_judge(&crowd->errands[i], NULL, reply) : opposed ? ERRAND_OPPOSED : ERRAND_DONE;
+    }
+}
+
+static void crowd_do(struct keeper *keeper, struct crowd *crowd)
+{
+    struct slice argv[2 + GATE_ITEMS_MAX];
+    char text[24 * (1 + GATE_ITEMS_MAX)];
+    struct telling telling;
+    telling_init(&telling, argv, 2 + GATE_ITEMS_MAX, text, sizeof text);
+    telling_text(&telling, SLICE(""));
+    telling_text(&telling, SLICE("1"));
+    for (uint32_t i = 0; i < crowd->count; i++) {
+        telling_number(&telling, crowd->errands[i].order_no);
+        crowd->ends[i] = is_over(keeper, crowd->errands[i].sale_id) ? ERRAND_DONE : ERRAND_LATER;
+    }
+    struct script_ask ask = { .sale_id = crowd->errands[0].sale_id,
+                              .epoch = crowd->errands[0].epoch,
+                              .script = GATE_SCRIPT_EXPIRE,
+                              .argv = telling.argv,
+                              .argc = telling.argc,
+                              .read = crowd_answered,
+                              .arg = crowd };
+    if (crowd->ends[0] != ERRAND_DONE && !keeper_script(keeper, &ask)) crowd->ends[0] = ERRAND_LATER;
+}
+
+/* Whether it is done; what it needs to be done later is asked for. */
+static bool errand_ended(struct keeper *keeper, const struct ledger_errand *errand, enum errand_end end)
+{
+    if (end == ERRAND_LATER) keeper_ask_rebuild(keeper, errand->sale_id, false);
+    if (end == ERRAND_OPPOSED && remote_now_ms(&keeper->remote->gate) > errand->made_ms + OPPOSED_MS) {
+        log_warn("keeper",
+                 "sale %" PRIu64 ": its gate has something else than the ledger about errand %" PRIu64 " (%d, order %" PRIu64
+                 ")",
+                 errand->sale_id, errand->id, (int)errand->kind, errand->order_no);
+        keeper_ask_rebuild(keeper, errand->sale_id, true);
+    }
+    return end == ERRAND_DONE;
+}
+
+static void pile_do(struct keeper *keeper, struct ledger *ledger, const struct pile *pile)
+{
+    uint64_t done[ERRANDS_AT_ONCE];
+    size_t done_count = 0;
+    enum fault fault = FAULT_NONE;
+    for (uint32_t i = 0; i < pile->count && fault == FAULT_NONE && !keeper->redis_failed && !keeper_stopping(keeper);) {
+        struct crowd crowd = { &pile->errands[i], crowd_count(pile, i), { ERRAND_LATER } };
+        struct errand_facts facts;
+        if (crowd.errands->kind == ERRAND_EXPIRED) {
+            crowd_do(keeper, &crowd);
+        } else {
+            fault = errand_facts_read(ledger, crowd.errands, &facts);
+            if (fault == FAULT_NONE) crowd.ends[0] = errand_do(keeper, crowd.errands, &facts);
+        }
+        for (uint32_t j = 0; j < crowd.count; j++) {
+            if (errand_ended(keeper, &crowd.errands[j], crowd.ends[j])) done[done_count++] = crowd.errands[j].id;
+        }
+        i += crowd.count;
+        keeper_pulse(keeper);
+    }
+    if (fault == FAULT_NONE && done_count > 0) fault = ledger_errands_done(ledger, done, done_count);
+    if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
+}
+
+uint64_t errands_do(struct keeper *keeper, uint64_t made_before_ms)
+{
+    struct ledger *ledger = keeper_ledger(keeper);
+    struct pile pile = { .count = 0 };
+    if (ledger == NULL) return 0;
+    enum fault fault = ledger_errands(ledger, made_before_ms, ERRANDS_AT_ONCE, pile_add, &pile);
+    if (fault != FAULT_NONE) {
+        keeper_ledger_failed(keeper, fault);
+        return 0;
+    }
+    if (pile.count > 0) pile_do(keeper, ledger, &pile);
+    return pile.count;
+}

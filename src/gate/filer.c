@@ -1,0 +1,230 @@
+#include "gate/filer.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define BATCH_MAX 512
+#define WAITING_MAX 100000
+#define THREADS 8
+#define PAUSE_MS_MIN 10
+#define PAUSE_MS_MAX 500
+/* Somebody waits for the answer: a ledger that does not give one is asked again on another connection. */
+#define PATIENCE_MS 1000
+#define ANSWER_S_MAX 3
+
+struct filer_mailbox {
+    pthread_mutex_t lock;
+    struct filer_job *first, *last;
+    void (*wake)(void *arg);
+    void *arg;
+};
+
+struct filer_thread {
+    struct filer *filer;
+    pthread_t thread;
+    struct ledger *ledger; /* NULL: lost, to be opened again */
+    struct filer_job *jobs[BATCH_MAX];
+    struct ledger_take takes[BATCH_MAX];
+};
+
+struct filer {
+    struct filer_options options;
+    struct ledger_place place;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct filer_job *first, *last;
+    uint64_t waiting;
+    bool stopping;
+    struct filer_thread *threads[THREADS];
+    _Atomic uint64_t filed;
+    _Atomic uint32_t failing; /* threads whose last try failed */
+};
+
+enum fault filer_mailbox_open(struct filer_mailbox **out, void (*wake)(void *arg), void *arg)
+{
+    struct filer_mailbox *box = calloc(1, sizeof *box);
+    if (box == NULL) return FAULT_MEMORY;
+    pthread_mutex_init(&box->lock, NULL);
+    box->wake = wake;
+    box->arg = arg;
+    *out = box;
+    return FAULT_NONE;
+}
+
+void filer_mailbox_close(struct filer_mailbox *box)
+{
+    if (box == NULL) return;
+    pthread_mutex_destroy(&box->lock);
+    free(box);
+}
+
+struct filer_job *filer_collect(struct filer_mailbox *box)
+{
+    pthread_mutex_lock(&box->lock);
+    struct filer_job *first = box->first;
+    box->first = box->last = NULL;
+    pthread_mutex_unlock(&box->lock);
+    return first;
+}
+
+static void mailbox_put(struct filer_job *job)
+{
+    struct filer_mailbox *box = job->mailbox;
+    job->next = NULL;
+    pthread_mutex_lock(&box->lock);
+    bool empty = box->first == NULL;
+    *(empty ? &box->first : &box->last->next) = job;
+    box->last = job;
+    if (empty) box->wake(box->arg);
+    pthread_mutex_unlock(&box->lock);
+}
+
+bool filer_give(struct filer *filer, struct filer_job *job)
+{
+    job->next = NULL;
+    pthread_mutex_lock(&filer->lock);
+    bool taken = !filer->stopping && filer->waiting < WAITING_MAX;
+    if (taken) {
+        *(filer->first == NULL ? &filer->first : &filer->last->next) = job;
+        filer->last = job;
+        filer->waiting++;
+        pthread_cond_signal(&filer->work);
+    }
+    pthread_mutex_unlock(&filer->lock);
+    return taken;
+}
+
+/* Waits for work; how many jobs were taken, 0 at the end. */
+static size_t batch_take(struct filer_thread *self)
+{
+    struct filer *filer = self->filer;
+    size_t count = 0;
+    pthread_mutex_lock(&filer->lock);
+    while (filer->first == NULL && !filer->stopping) pthread_cond_wait(&filer->work, &filer->lock);
+    while (filer->first != NULL && count < BATCH_MAX) {
+        self->jobs[count++] = filer->first;
+        filer->first = filer->first->next;
+    }
+    filer->waiting -= count;
+    pthread_mutex_unlock(&filer->lock);
+    return count;
+}
+
+static enum fault batch_try(struct filer_thread *self, size_t count)
+{
+    enum fault fault = FAULT_NONE;
+    if (self->ledger == NULL) {
+        fault = ledger_open(&self->ledger, &self->filer->place, LEDGER_WRITER);
+        if (fault == FAULT_NONE) ledger_set_patience(self->ledger, PATIENCE_MS);
+    }
+    if (fault != FAULT_NONE) return fault;
+    for (size_t i = 0; i < count; i++) self->takes[i] = self->jobs[i]->take;
+    fault = ledger_takes(self->ledger, self->takes, count);
+    if (fault == FAULT_NONE) return FAULT_NONE;
+    ledger_close(self->ledger); /* whatever state it is in, a new one is in none */
+    self->ledger = NULL;
+    return fault;
+}
+
+/* Sends back what has no time left; how many stay. */
+static size_t batch_thin(struct filer_thread *self, size_t count, enum fault fault)
+{
+    size_t kept = 0;
+    uint64_t now_ms = mono_ms();
+    for (size_t i = 0; i < count; i++) {
+        struct filer_job *job = self->jobs[i];
+        if (now_ms < job->until_mono_ms && !self->filer->stopping) {
+            self->jobs[kept++] = job;
+        } else {
+            job->fault = fault;
+            mailbox_put(job);
+        }
+    }
+    return kept;
+}
+
+static void batch_file(struct filer_thread *self, size_t count)
+{
+    struct filer *filer = self->filer;
+    bool failed = false;
+    for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
+        enum fault fault = batch_try(self, count);
+        if (fault == FAULT_NONE) break;
+        if (!failed) atomic_fetch_add(&filer->failing, 1);
+        failed = true;
+        count = batch_thin(self, count, fault);
+        nanosleep(&(struct timespec){ .tv_nsec = pause_ms * 1000000L }, NULL);
+        if (pause_ms < PAUSE_MS_MAX) pause_ms *= 2;
+    }
+    if (failed) atomic_fetch_sub(&filer->failing, 1);
+    atomic_fetch_add(&filer->filed, count);
+    for (size_t i = 0; i < count; i++) {
+        struct filer_job *job = self->jobs[i];
+        job->take.result = self->takes[i].result;
+        job->take.there = self->takes[i].there;
+        job->fault = FAULT_NONE;
+        mailbox_put(job);
+    }
+}
+
+static void *filer_run(void *arg)
+{
+    struct filer_thread *self = arg;
+    size_t count;
+    while ((count = batch_take(self)) > 0) batch_file(self, count);
+    if (self->ledger != NULL) ledger_close(self->ledger);
+    return NULL;
+}
+
+enum fault filer_open(struct filer **out, const struct filer_options *options)
+{
+    struct filer *filer = calloc(1, sizeof *filer);
+    if (filer == NULL) return FAULT_MEMORY;
+    filer->options = *options;
+    filer->place = *options->place;
+    filer->place.answer_s_max = ANSWER_S_MAX;
+    pthread_mutex_init(&filer->lock, NULL);
+    pthread_cond_init(&filer->work, NULL);
+    *out = filer;
+    for (uint32_t i = 0; i < options->threads && i < THREADS; i++) {
+        struct filer_thread *thread = calloc(1, sizeof *thread);
+        if (thread == NULL) return FAULT_MEMORY;
+        thread->filer = filer;
+        if (pthread_create(&thread->thread, NULL, filer_run, thread) != 0) {
+            free(thread);
+            return FAULT_MEMORY;
+        }
+        filer->threads[i] = thread;
+    }
+    return FAULT_NONE;
+}
+
+void filer_close(struct filer *filer)
+{
+    if (filer == NULL) return;
+    pthread_mutex_lock(&filer->lock);
+    filer->stopping = true;
+    pthread_cond_broadcast(&filer->work);
+    pthread_mutex_unlock(&filer->lock);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        if (filer->threads[i] == NULL) continue;
+        pthread_join(filer->threads[i]->thread, NULL);
+        free(filer->threads[i]);
+    }
+    pthread_cond_destroy(&filer->work);
+    pthread_mutex_destroy(&filer->lock);
+    free(filer);
+}
+
+void filer_status(struct filer *filer, struct filer_status *out)
+{
+    pthread_mutex_lock(&filer->lock);
+    out->waiting = filer->waiting;
+    pthread_mutex_unlock(&filer->lock);
+    out->filed = atomic_load(&filer->filed);
+    out->failing = atomic_load(&filer->failing) > 0;
+}

@@ -1,0 +1,46 @@
+/* filer: files what the gate of several machines has taken, many in one transaction, before it is told (ack = ledger) or
+ * soon after.
+ *
+ * A few threads, each with a connection to the ledger. A job belongs to its caller until it is done; it comes back through
+ * the mailbox of its lane. While the ledger refuses, jobs are filed again until their time is over. */
+#ifndef STAMPEDE_GATE_FILER_H
+#define STAMPEDE_GATE_FILER_H
+
+#include "ledger/ledger.h"
+#include "ledger/shared.h"
+
+#include <stdatomic.h>
+
+struct filer;
+struct filer_mailbox; /* where done jobs come back: one for each loop */
+
+struct filer_job {
+    struct ledger_take take; /* its slices live until the job is back */
+    uint64_t until_mono_ms;
+    struct filer_mailbox *mailbox;
+    enum fault fault; /* FAULT_NONE: take.result says it all; else nothing is known */
+    struct filer_job *next;
+};
+
+struct filer_options {
+    const struct ledger_place *place;
+    uint32_t threads;
+};
+enum fault filer_open(struct filer **out, const struct filer_options *options) MUST_USE;
+void filer_close(struct filer *filer); /* every mailbox is empty by then */
+
+/* wake: on a filer's thread, when the box was empty and is not any more. */
+enum fault filer_mailbox_open(struct filer_mailbox **out, void (*wake)(void *arg), void *arg) MUST_USE;
+void filer_mailbox_close(struct filer_mailbox *box);
+struct filer_job *filer_collect(struct filer_mailbox *box); /* those that are done, oldest first; NULL: none */
+
+/* False: too many are waiting. */
+bool filer_give(struct filer *filer, struct filer_job *job);
+
+struct filer_status {
+    bool failing; /* the ledger refuses at present */
+    uint64_t filed, waiting;
+};
+void filer_status(struct filer *filer, struct filer_status *out);
+
+#endif

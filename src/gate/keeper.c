@@ -1,0 +1,477 @@
+#include "gate/keeper.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "gate/keeper_jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REDIS_MS 2000
+#define REDIS_SILENT_MS 200 /* while it does not answer: only to see whether it does again */
+#define LEDGER_ANSWER_S 5
+#define LEDGER_PATIENCE_MS 2000
+#define LEDGER_PAUSE_MS_MIN 250
+#define LEDGER_PAUSE_MS_MAX 4000
+#define LOGOUTS_AGAIN_MS 5000
+#define MEND_APART_MS 2000
+
+bool keeper_stopping(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool stopping = keeper->stopping;
+    pthread_mutex_unlock(&keeper->lock);
+    return stopping;
+}
+
+/* Asking. */
+
+struct question {
+    struct redis_call call; /* first */
+    void (*read)(void *arg, const struct redis_reply *reply);
+    void *arg;
+};
+
+static void question_answered(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct question *question = (struct question *)call;
+    if (call->result == REDIS_ANSWERED) question->read(question->arg, reply);
+    if (call->result == REDIS_FAILED || call->result == REDIS_REFUSED)
+        log_error("keeper", "Redis answered: %.*s", (int)reply->text.len, reply->text.data);
+}
+
+void keeper_redis_answers(struct keeper *keeper, bool answers)
+{
+    if (keeper->redis_failed != answers) return;
+    keeper->redis_failed = !answers;
+    if (answers) log_info("keeper", "Redis answers again");
+    if (!answers) log_warn("keeper", "Redis does not answer");
+}
+
+static bool question_ask(struct keeper *keeper, struct question *question)
+{
+    question->call.time_ms = keeper->redis_failed ? REDIS_SILENT_MS : REDIS_MS;
+    question->call.done = question_answered;
+    redis_call_wait(keeper->client, &question->call);
+    enum redis_result result = question->call.result;
+    keeper_redis_answers(keeper, result == REDIS_ANSWERED || result == REDIS_FAILED || result == REDIS_REFUSED);
+    return result == REDIS_ANSWERED;
+}
+
+bool keeper_command(struct keeper *keeper, const struct command_ask *ask)
+{
+    struct question question = { .read = ask->read, .arg = ask->arg };
+    question.call.key = ask->key;
+    question.call.script = REDIS_NO_SCRIPT;
+    question.call.argc = ask->argc;
+    question.call.argv = ask->argv;
+    return question_ask(keeper, &question);
+}
+
+static void pong(void *arg, const struct redis_reply *reply)
+{
+    (void)arg, (void)reply;
+}
+
+bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1])
+{
+    const struct slice argv[] = { SLICE("PING") };
+    struct question question = { .read = pong };
+    question.call.key = key;
+    question.call.script = REDIS_NO_SCRIPT;
+    question.call.argc = 1;
+    question.call.argv = argv;
+    if (!question_ask(keeper, &question)) return false;
+    snprintf(run_id, REDIS_RUN_ID_BYTES + 1, "%s", question.call.run_id);
+    return true;
+}
+
+bool keeper_script(struct keeper *keeper, const struct script_ask *ask)
+{
+    struct question question = { .read = ask->read, .arg = ask->arg };
+    sale_keys(keeper->remote, ask->sale_id, keeper->keys);
+    for (int i = 0; i < GATE_KEYS; i++) keeper->argv[i] = slice_of(keeper->keys[i]);
+    keeper->epoch[0] = '\0';
+    if (ask->epoch != 0) snprintf(keeper->epoch, sizeof keeper->epoch, "%" PRIu64, ask->epoch);
+    keeper->argv[GATE_KEYS] = slice_of(keeper->epoch);
+    for (uint32_t i = 0; i < ask->argc; i++) keeper->argv[GATE_KEYS + 1 + i] = ask->argv[i];
+    question.call.key = keeper->argv[0];
+    question.call.script = (int)ask->script;
+    question.call.keys = GATE_KEYS;
+    question.call.argc = GATE_KEYS + 1 + ask->argc;
+    question.call.argv = keeper->argv;
+    question.call.with_run_id = true;
+    return question_ask(keeper, &question);
+}
+
+struct ledger *keeper_ledger(struct keeper *keeper)
+{
+    if (keeper->ledger != NULL || mono_ms() < keeper->ledger_again_ms) return keeper->ledger;
+    enum fault fault = ledger_open(&keeper->ledger, &keeper->place, LEDGER_WRITER);
+    if (fault != FAULT_NONE) {
+        keeper->ledger = NULL;
+        keeper_ledger_failed(keeper, fault);
+        return NULL;
+    }
+    ledger_set_patience(keeper->ledger, LEDGER_PATIENCE_MS);
+    if (keeper->ledger_pause_ms != 0) log_info("keeper", "the ledger is open again");
+    keeper->ledger_pause_ms = 0;
+    return keeper->ledger;
+}
+
+void keeper_ledger_failed(struct keeper *keeper, enum fault fault)
+{
+    if (keeper->ledger != NULL) ledger_close(keeper->ledger);
+    keeper->ledger = NULL;
+    keeper->ledger_pause_ms *= 2;
+    if (keeper->ledger_pause_ms < LEDGER_PAUSE_MS_MIN) keeper->ledger_pause_ms = LEDGER_PAUSE_MS_MIN;
+    if (keeper->ledger_pause_ms > LEDGER_PAUSE_MS_MAX) keeper->ledger_pause_ms = LEDGER_PAUSE_MS_MAX;
+    keeper->ledger_again_ms = mono_ms() + keeper->ledger_pause_ms;
+    log_warn("keeper", "the ledger failed (%d), and is left alone for %" PRIu64 " ms", (int)fault, keeper->ledger_pause_ms);
+}
+
+void keeper_note_memory(struct keeper *keeper)
+{
+    (void)keeper;
+    log_warn("keeper", "no memory for all there is to do; it is tried again");
+}
+
+void keeper_count_rebuild(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->status.rebuilds++;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void keeper_pulse(struct keeper *keeper)
+{
+    lease_keep(&keeper->lease, keeper);
+    if (keeper->expiry.held && !lock_keep(&keeper->expiry, keeper)) log_debug("keeper", "holds are ended by another");
+}
+
+/* The shelf. */
+
+void keeper_shelve(struct keeper *keeper, const struct ledger_shelved *sale)
+{
+    struct shelf *shelf = keeper->remote->shelf;
+    uint64_t epoch;
+    bool over = sale_is_closed(&sale->sale, remote_now_ms(&keeper->remote->gate)) && sale->sale.counts.held == 0;
+    /* One that is over and was never here need not come; one that is here goes when nothing of it is under way. */
+    if (over && !shelf_epoch(shelf, sale->sale.id, &epoch)) return;
+    if (!shelf_put(shelf, sale)) {
+        log_error("keeper", "no room for sale %" PRIu64 " on the shelf: %u are the most", sale->sale.id, SALES_OPEN_MAX);
+    }
+}
+
+static void sale_changed(void *arg, const struct ledger_shelved *sale)
+{
+    struct keeper *keeper = arg;
+    keeper_shelve(keeper, sale);
+    shelf_saw_id(keeper->remote->shelf, sale->sale.id); /* whose id is lower was made before, and seen before */
+    if (sale->version > keeper->version) keeper->version = sale->version;
+}
+
+static enum fault shelf_refresh(struct keeper *keeper, struct ledger *ledger)
+{
+    uint64_t id_last = 0;
+    enum fault fault = FAULT_NONE;
+    /* Before the sales: one that is made meanwhile must not be taken for one that is over. */
+    if (keeper->version == 0) fault = ledger_sale_id_last(ledger, &id_last);
+    if (fault != FAULT_NONE) return fault;
+    fault = ledger_each_changed_sale(ledger, keeper->version, remote_now_ms(&keeper->remote->gate), sale_changed, keeper);
+    if (fault == FAULT_NONE && id_last != 0) shelf_saw_id(keeper->remote->shelf, id_last);
+    return fault;
+}
+
+static void logged_out(void *arg, uint64_t token_id, uint64_t expires_ms)
+{
+    struct keeper *keeper = arg;
+    pthread_mutex_lock(&keeper->logouts_lock);
+    if (keeper->logouts.told != NULL) keeper->logouts.told(keeper->logouts.arg, token_id, expires_ms);
+    pthread_mutex_unlock(&keeper->logouts_lock);
+}
+
+/* Whoever is told has not heard of those before. */
+void keeper_tell_logouts(struct keeper *keeper, const struct gate_logouts *logouts)
+{
+    pthread_mutex_lock(&keeper->logouts_lock);
+    keeper->logouts = logouts != NULL ? *logouts : (struct gate_logouts){ .told = NULL };
+    keeper->logouts_new = logouts != NULL;
+    pthread_mutex_unlock(&keeper->logouts_lock);
+}
+
+static bool logouts_wanted(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->logouts_lock);
+    bool wanted = keeper->logouts.told != NULL;
+    if (keeper->logouts_new) keeper->logouts_from = keeper->logouts_seen = 0;
+    keeper->logouts_new = false;
+    pthread_mutex_unlock(&keeper->logouts_lock);
+    return wanted;
+}
+
+/* Logouts of other nodes. Rows get their numbers before they are committed, so one may come to be seen after a later one:
+ * those of the last seconds are read again. */
+static enum fault logouts_read(struct keeper *keeper, struct ledger *ledger)
+{
+    if (!logouts_wanted(keeper)) return FAULT_NONE;
+    uint64_t last = keeper->logouts_from;
+    enum fault fault = ledger_each_revoked_after(ledger, &last, logged_out, keeper);
+    if (fault == FAULT_NONE && mono_ms() >= keeper->logouts_ms) {
+        keeper->logouts_from = keeper->logouts_seen;
+        keeper->logouts_seen = last;
+        keeper->logouts_ms = mono_ms() + LOGOUTS_AGAIN_MS;
+    }
+    return fault;
+}
+
+static void refresh(struct keeper *keeper)
+{
+    struct ledger *ledger = keeper_ledger(keeper);
+    enum fault fault = ledger == NULL ? FAULT_NONE : shelf_refresh(keeper, ledger);
+    if (fault == FAULT_NONE && ledger != NULL) fault = logouts_read(keeper, ledger);
+    if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
+}
+
+/* What others ask for. */
+
+static void ask_add(struct keeper *keeper, struct keeper_asks *asks, uint64_t sale_id, bool anyway)
+{
+    uint32_t at = 0;
+    pthread_mutex_lock(&keeper->lock);
+    while (at < asks->count && asks->ids[at] != sale_id) at++;
+    if (at == asks->count && at < KEEPER_ASKS_MAX) {
+        asks->ids[at] = sale_id;
+        asks->anyway[at] = false;
+        asks->count++;
+    }
+    if (at < asks->count && anyway) asks->anyway[at] = true;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+/* The keeper's own asks wait for its next turn, so that what cannot be done now is not tried without a pause. */
+static void turn_hasten(struct keeper *keeper)
+{
+    if (!atomic_exchange(&keeper->hasty, true)) uv_async_send(&keeper->wake);
+}
+
+void keeper_ask_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway)
+{
+    ask_add(keeper, &keeper->rebuilds, sale_id, anyway);
+}
+
+void keeper_rebuild(struct keeper *keeper, uint64_t sale_id)
+{
+    ask_add(keeper, &keeper->rebuilds, sale_id, false);
+    turn_hasten(keeper);
+}
+
+void keeper_mend(struct keeper *keeper, uint64_t sale_id)
+{
+    ask_add(keeper, &keeper->rebuilds, sale_id, true);
+    turn_hasten(keeper);
+}
+
+void keeper_fetch(struct keeper *keeper, uint64_t sale_id)
+{
+    ask_add(keeper, &keeper->fetches, sale_id, false);
+    turn_hasten(keeper);
+}
+
+void keeper_errands(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->errands_left = true;
+    pthread_mutex_unlock(&keeper->lock);
+    turn_hasten(keeper);
+}
+
+void keeper_status(struct keeper *keeper, struct keeper_status *out)
+{
+    pthread_mutex_lock(&keeper->lock);
+    *out = keeper->status;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+static void asks_take(struct keeper *keeper, struct keeper_asks *from, struct keeper_asks *out)
+{
+    pthread_mutex_lock(&keeper->lock);
+    *out = *from;
+    from->count = 0;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+/* A new sale of another node: the changes have it, and say so by the last id. */
+static void fetches_do(struct keeper *keeper)
+{
+    struct keeper_asks asks;
+    asks_take(keeper, &keeper->fetches, &asks);
+    if (asks.count > 0) refresh(keeper);
+}
+
+/* Refusals come in crowds, and the first of them has had the sale mended: only one that comes later says more. */
+static bool mended_before(struct keeper *keeper, uint64_t sale_id)
+{
+    uint64_t now_ms = mono_ms();
+    struct mended *oldest = &keeper->mended[0];
+    for (int i = 0; i < KEEPER_MENDED; i++) {
+        struct mended *mended = &keeper->mended[i];
+        if (mended->sale_id == sale_id && now_ms < mended->at_ms + MEND_APART_MS) return true;
+        if (mended->at_ms < oldest->at_ms) oldest = mended;
+    }
+    *oldest = (struct mended){ sale_id, now_ms };
+    return false;
+}
+
+static void rebuilds_do(struct keeper *keeper)
+{
+    struct keeper_asks asks;
+    asks_take(keeper, &keeper->rebuilds, &asks);
+    /* Those that are left out are asked for again by whoever needs them. */
+    for (uint32_t i = 0; i < asks.count && !keeper_stopping(keeper); i++) {
+        sale_rebuild(keeper, asks.ids[i], asks.anyway[i] && !mended_before(keeper, asks.ids[i]));
+        if (keeper->redis_failed || keeper->ledger == NULL) return;
+    }
+}
+
+static void errands_told_do(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool left = keeper->errands_left;
+    keeper->errands_left = false;
+    pthread_mutex_unlock(&keeper->lock);
+    if (left) errands_do(keeper, UINT64_MAX >> 1);
+}
+
+/* The thread. */
+
+static void status_note(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->status.ledger_failing = keeper->ledger == NULL;
+    keeper->status.redis_failing = keeper->redis_failed;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+static void turn(struct keeper *keeper)
+{
+    fetches_do(keeper);
+    rebuilds_do(keeper);
+    errands_told_do(keeper);
+    asked_peek(keeper);
+    uint64_t now_ms = mono_ms();
+    if (now_ms >= keeper->refresh_ms) {
+        refresh(keeper);
+        keeper->refresh_ms = mono_ms() + KEEPER_REFRESH_MS;
+    }
+    keeper_pulse(keeper);
+    if (now_ms >= keeper->round_ms) round_do(keeper);
+    status_note(keeper);
+}
+
+/* Both only end a wait; the turn looks for itself what there is to do. */
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake;
+}
+
+static void on_time(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void *keeper_run(void *arg)
+{
+    struct keeper *keeper = arg;
+    while (!keeper_stopping(keeper)) {
+        atomic_store(&keeper->hasty, false);
+        turn(keeper);
+        uv_run(&keeper->loop, atomic_load(&keeper->hasty) ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+    }
+    return NULL;
+}
+
+static enum fault keeper_loop(struct keeper *keeper)
+{
+    if (uv_loop_init(&keeper->loop) != 0) return FAULT_MEMORY;
+    keeper->looped = true;
+    if (uv_async_init(&keeper->loop, &keeper->wake, on_wake) != 0) return FAULT_MEMORY;
+    uv_timer_init(&keeper->loop, &keeper->turn);
+    uv_timer_start(&keeper->turn, on_time, KEEPER_TURN_MS, KEEPER_TURN_MS);
+    return redis_client_open(&keeper->client, keeper->remote->redis, &keeper->loop);
+}
+
+enum fault keeper_make(struct keeper **out, struct remote *remote)
+{
+    struct keeper *keeper = calloc(1, sizeof *keeper);
+    if (keeper == NULL) return FAULT_MEMORY;
+    keeper->remote = remote;
+    keeper->place = *remote->options.ledger;
+    keeper->place.answer_s_max = LEDGER_ANSWER_S;
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_mutex_init(&keeper->logouts_lock, NULL);
+    enum fault fault = keeper_loop(keeper);
+    if (fault == FAULT_NONE) fault = keeper_ledger(keeper) == NULL ? FAULT_LEDGER : shelf_refresh(keeper, keeper->ledger);
+    if (fault != FAULT_NONE) {
+        keeper_close(keeper);
+        return fault;
+    }
+    *out = keeper;
+    return FAULT_NONE;
+}
+
+enum fault keeper_open(struct keeper **out, struct remote *remote)
+{
+    struct keeper *keeper;
+    enum fault fault = keeper_make(&keeper, remote);
+    if (fault != FAULT_NONE) return fault;
+    fault = lease_take(&keeper->lease, keeper, remote->options.node);
+    if (fault != FAULT_NONE) {
+        keeper_close(keeper);
+        return fault;
+    }
+    lock_init(&keeper->expiry, keeper, "expiry");
+    *out = remote->keeper = keeper;
+    if (pthread_create(&keeper->thread, NULL, keeper_run, keeper) == 0) {
+        keeper->threaded = true;
+        return FAULT_NONE;
+    }
+    keeper_close(keeper);
+    *out = NULL;
+    return FAULT_MEMORY;
+}
+
+static void handle_close(uv_handle_t *handle, void *arg)
+{
+    const struct keeper *keeper = arg;
+    bool ours = handle == (const uv_handle_t *)&keeper->wake || handle == (const uv_handle_t *)&keeper->turn;
+    if (ours && !uv_is_closing(handle)) uv_close(handle, NULL);
+}
+
+void keeper_close(struct keeper *keeper)
+{
+    if (keeper == NULL) return;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->stopping = true;
+    pthread_mutex_unlock(&keeper->lock);
+    if (keeper->threaded) {
+        uv_async_send(&keeper->wake);
+        pthread_join(keeper->thread, NULL);
+    }
+    if (keeper->client != NULL && !keeper->redis_failed) {
+        lock_release(&keeper->expiry, keeper);
+        lease_release(&keeper->lease, keeper);
+    }
+    if (keeper->client != NULL) redis_client_close(keeper->client);
+    if (keeper->looped) {
+        uv_walk(&keeper->loop, handle_close, keeper);
+        uv_run(&keeper->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&keeper->loop);
+    }
+    if (keeper->ledger != NULL) ledger_close(keeper->ledger);
+    pthread_mutex_destroy(&keeper->lock);
+    pthread_mutex_destroy(&keeper->logouts_lock);
+    free(keeper);
+}

@@ -1,0 +1,169 @@
+/* keeper_jobs: what the files of the keeper share. Inside this room only; all of it on the keeper's thread.
+ *
+ * A job asks Redis or the ledger and waits for the answer: nobody waits for the keeper. So that one that does not answer
+ * stops the others only for a moment, both have short times, and the ledger is left alone for a while after a fault. */
+#ifndef STAMPEDE_GATE_KEEPER_JOBS_H
+#define STAMPEDE_GATE_KEEPER_JOBS_H
+
+#include "gate/lease.h"
+#include "gate/lock.h"
+#include "gate/remote.h"
+#include "gate/telling.h"
+
+#include <pthread.h>
+
+#define KEEPER_TURN_MS 50
+#define KEEPER_REFRESH_MS 100 /* changes of other nodes are seen within this */
+#define KEEPER_ROUND_MS 1000  /* between two looks at every sale */
+#define KEEPER_ASKED_MS 3000  /* a sale's counts are kept fresh so long after somebody asked for it */
+#define KEEPER_LATE_MS 3000   /* what others should have done by then is done here */
+#define KEEPER_ASKS_MAX 512
+#define KEEPER_ARGV_MAX (GATE_KEYS + 1 + 1 + GATE_ITEMS_MAX * TELLING_ORDER_ARGS)
+#define KEEPER_PIPE 64 /* questions on their way together */
+
+/* What nodes have asked for since the last turn. */
+struct keeper_asks {
+    uint64_t ids[KEEPER_ASKS_MAX];
+    bool anyway[KEEPER_ASKS_MAX]; /* of a rebuild: also where nothing is found wrong */
+    uint32_t count;
+};
+
+#define KEEPER_MENDED 16
+struct mended {
+    uint64_t sale_id, at_ms;
+};
+
+struct keeper {
+    struct remote *remote;
+    pthread_t thread;
+    bool threaded, looped;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t turn;
+    struct redis_client *client;
+    struct ledger_place place;
+    struct ledger *ledger; /* NULL: not open at present */
+    uint64_t ledger_again_ms, ledger_pause_ms;
+    bool redis_failed;
+    _Atomic bool hasty; /* somebody waits for the next turn */
+
+    pthread_mutex_t lock; /* of these */
+    struct keeper_asks rebuilds, fetches;
+    bool errands_left, stopping;
+    struct keeper_status status;
+
+    struct mended mended[KEEPER_MENDED]; /* the last ones */
+    struct lease lease;
+    struct lock expiry;
+    uint64_t logouts_from, logouts_seen, logouts_ms; /* see logouts_read() */
+    pthread_mutex_t logouts_lock;                    /* of these */
+    struct gate_logouts logouts;
+    bool logouts_new;
+
+    uint64_t version;              /* the ledger's changes are on the shelf up to this */
+    uint64_t refresh_ms, round_ms; /* when they are next due */
+
+    struct slice argv[KEEPER_ARGV_MAX];
+    char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
+    char epoch[24];
+};
+
+/* A keeper without its thread, whose jobs the caller does: for tools. The shelf is filled. */
+enum fault keeper_make(struct keeper **out, struct remote *remote) MUST_USE;
+
+/* A question to Redis that is waited for; read() has the answer, on this thread, before the call returns. False: there was
+ * none, or only an error. */
+struct command_ask {
+    const struct slice *argv;
+    uint32_t argc;
+    struct slice key;
+    void (*read)(void *arg, const struct redis_reply *reply);
+    void *arg;
+};
+bool keeper_command(struct keeper *keeper, const struct command_ask *ask);
+/* The run id of the master that has this key. */
+bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1]);
+struct script_ask {
+    uint64_t sale_id, epoch; /* 0: whatever it is */
+    enum gate_script_name script;
+    const struct slice *argv; /* after the epoch */
+    uint32_t argc;
+    void (*read)(void *arg, const struct redis_reply *reply);
+    void *arg;
+};
+bool keeper_script(struct keeper *keeper, const struct script_ask *ask);
+
+/* The ledger, opened if it has to be; NULL while it is left alone. */
+struct ledger *keeper_ledger(struct keeper *keeper);
+/* It did not do what it was asked: it is closed, and left alone for a while. */
+void keeper_ledger_failed(struct keeper *keeper, enum fault fault);
+/* Between the steps of something long: renews what has to be renewed. */
+void keeper_pulse(struct keeper *keeper);
+void keeper_redis_answers(struct keeper *keeper, bool answers);
+void keeper_note_memory(struct keeper *keeper); /* something was left out for want of it */
+/* Puts a sale on the shelf as the ledger has it. */
+void keeper_shelve(struct keeper *keeper, const struct ledger_shelved *sale);
+void keeper_count_rebuild(struct keeper *keeper);
+bool keeper_stopping(struct keeper *keeper);
+void keeper_ask_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
+
+/* peek.c: how a sale stands in Redis. */
+enum peek_state { PEEK_NONE, PEEK_GOOD, PEEK_ABSENT, PEEK_STALE, PEEK_LOADING, PEEK_DAMAGED };
+struct peek {
+    enum peek_state state;
+    uint64_t epoch; /* of GOOD, STALE and LOADING */
+    uint64_t at_ms; /* its time */
+    uint64_t entries, orders, tokens, holds;
+    struct shelf_counts counts;
+    uint64_t closes_ms;
+    bool paused, closed;
+};
+void peek_read(const struct redis_reply *reply, struct peek *out);
+/* NONE where Redis did not answer. epoch 0: whatever it is. */
+void sale_peek(struct keeper *keeper, uint64_t sale_id, uint64_t epoch, struct peek *out);
+/* Many at a time; seen() is told each that was answered. */
+struct peek_list {
+    uint64_t *ids;
+    uint64_t *epochs;
+    size_t count, room;
+};
+bool peek_list_add(struct peek_list *list, uint64_t sale_id, uint64_t epoch); /* false: no memory */
+void peek_list_free(struct peek_list *list);
+void sales_peek(struct keeper *keeper, const struct peek_list *list,
+                void (*seen)(struct keeper *keeper, uint64_t sale_id, const struct peek *peek, void *arg), void *arg);
+/* Keeps the counts of sales that are asked for as Redis has them. */
+void asked_peek(struct keeper *keeper);
+
+/* stream.c: a sale's log, that of what has been taken and not been seen to be filed. */
+#define LOG_ID_BYTES 48
+#define LOG_BATCH 200
+struct log_entry {
+    char id[LOG_ID_BYTES];
+    bool takes;              /* false: nothing that a log of ours would hold */
+    struct ledger_take take; /* its slices point below */
+    struct order order;
+    char text[BUYER_BYTES_MAX + 1];
+};
+/* False: it is no entry at all. */
+bool log_entry_read(const struct redis_reply *reply, uint64_t sale_id, struct log_entry *out);
+/* Files what was logged up to this time, oldest first, and deletes it. What the ledger refuses is undone, unless the sale is
+ * about to be built anew anyway. False: not all of it. */
+struct stream_ask {
+    uint64_t sale_id, until_ms; /* UINT64_MAX: all */
+    bool shut;                  /* the sale is shut, to be built anew */
+    uint64_t filed, refused, lapsed;
+    uint64_t first_ms; /* of the oldest there was; 0: none */
+};
+bool stream_file(struct keeper *keeper, struct stream_ask *ask);
+
+/* rebuild.c: puts a sale into Redis as the ledger has it, if it is not there, or anyway. True: it stands there now. */
+bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
+
+/* round.c: looks at every sale. */
+void round_do(struct keeper *keeper);
+
+/* errand.c: does those made before this time; how many there were. */
+#define ERRANDS_AT_ONCE 256
+uint64_t errands_do(struct keeper *keeper, uint64_t made_before_ms);
+
+#endif

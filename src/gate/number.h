@@ -1,0 +1,25 @@
+/* number: order numbers and nonces of one node among several, each given once.
+ *
+ * 63 bits: 41 of milliseconds since 2024, 10 of the node, 12 that count within the millisecond. They rise on each node, and
+ * where more are wanted than a millisecond has they run ahead of it. Nothing in Redis counts: a failover would count again.
+ */
+#ifndef STAMPEDE_GATE_NUMBER_H
+#define STAMPEDE_GATE_NUMBER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define NODES_MAX 1023
+
+struct numbers {
+    _Atomic uint32_t node; /* 1 to NODES_MAX */
+    _Atomic uint64_t last; /* milliseconds and count */
+};
+
+void numbers_init(struct numbers *numbers, uint32_t node, uint64_t floor_ms); /* none below this time */
+void numbers_rename(struct numbers *numbers, uint32_t node);                  /* another node's from now on */
+uint32_t numbers_node(const struct numbers *numbers);
+uint64_t numbers_next(struct numbers *numbers, uint64_t wall_ms);
+uint64_t number_ms(uint64_t number); /* when it was made, about */
+
+#endif

@@ -1,0 +1,475 @@
+#include "gate/reconcile.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gate/facts.h"
+#include "gate/keeper_jobs.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define TRIES 4
+#define TRY_APART_MS 700
+#define TOLD_MAX 100 /* of one sale */
+#define MASTERS_MAX 64
+#define MASTER_KEYS 4096 /* looked through for one that leads to each master */
+
+struct table {
+    struct keeper *keeper;
+    struct reconcile *reconcile;
+    struct peek_list sales; /* of the shelf */
+    enum fault fault;
+};
+
+static void tell(struct reconcile *reconcile, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(struct reconcile *reconcile, const char *format, ...)
+{
+    char line[FACT_BYTES + 64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    reconcile->differences++;
+    reconcile->tell(reconcile->arg, line);
+}
+
+static void order_fact(struct facts *facts, const struct order *order, const char *ref)
+{
+    /* What ended an order is known by the payment; the ids of other ends are Redis's own. */
+    bool paid = order->state == ORDER_PAID || order->state == ORDER_REFUND_DUE;
+    facts_add(facts,
+              "order %" PRIu64 ": %s, %u units, amount %" PRId64 ", won %" PRIu64 ", pay by %" PRIu64 ", token %" PRIu64
+              ", buyer '%s', key '%s', payment '%s'",
+              order->no, order_state_word(order->state), order->units, order->amount, order->won_ms, order->pay_by_ms,
+              order->token_nonce, order->buyer, order->key, paid ? ref : "");
+}
+
+static void counts_fact(struct facts *facts, const struct sale_counts *counts, uint64_t orders_made, uint64_t tokens_given)
+{
+    facts_add(facts, "offered %u, available %u, held %u, sold %u, orders made %" PRIu64 ", tokens given %" PRIu64,
+              counts->offered, counts->available, counts->held, counts->sold, orders_made, tokens_given);
+}
+
+static void switch_fact(struct facts *facts, bool paused, bool closed)
+{
+    facts_add(facts, "%s, %s", paused ? "paused" : "not paused",
+              closed ? "closed by its seller" : "not closed by its seller");
+}
+
+/* The ledger's side. Of buyers only a word for each order is noted, and counted when all have come. */
+struct side {
+    struct facts facts, ends;
+};
+
+static enum fault ledger_sale_fact(void *arg, const struct ledger_shelved *sale)
+{
+    struct side *side = arg;
+    counts_fact(&side->facts, &sale->sale.counts, sale->sale.orders_made, sale->sale.tokens_given);
+    switch_fact(&side->facts, sale->sale.paused, sale->sale.closed);
+    return FAULT_NONE;
+}
+
+static enum fault ledger_order_fact(void *arg, const struct ledger_order *row, uint32_t nth)
+{
+    struct side *side = arg;
+    const struct order *order = &row->order;
+    (void)nth;
+    order_fact(&side->facts, order, row->payment_ref);
+    if (order->state == ORDER_HELD) facts_add(&side->facts, "hold %" PRIu64 " until %" PRIu64, order->no, order->pay_by_ms);
+    if (order->key[0] != '\0')
+        facts_add(&side->facts, "key '%s' of '%s' is order %" PRIu64, order->key, order->buyer, order->no);
+    facts_add(&side->ends, "%s%c%" PRIu64, order->buyer, order_state_counts(order->state) ? 1 : 2, order->no);
+    return FAULT_NONE;
+}
+
+static enum fault ledger_token_fact(void *arg, const struct ledger_token *token)
+{
+    struct side *side = arg;
+    facts_add(&side->facts, "token %" PRIu64 " of '%s'", token->nonce, token->buyer);
+    return FAULT_NONE;
+}
+
+static void buyer_fact(struct facts *facts, struct slice buyer, uint64_t grabs, uint64_t returns)
+{
+    facts_add(facts, "buyer '%.*s': %" PRIu64 " orders that count, %" PRIu64 " that ended", (int)buyer.len, buyer.data,
+              grabs, returns);
+}
+
+static void buyers_count(struct side *side)
+{
+    struct slice buyer = { NULL, 0 };
+    uint64_t ends[3] = { 0, 0, 0 };
+    facts_sort(&side->ends);
+    for (size_t i = 0; i < side->ends.count; i++) {
+        const char *line = facts_line(&side->ends, i);
+        struct slice next = { line, strcspn(line, "\1\2") };
+        if (buyer.data != NULL && !slice_equal(buyer, next)) {
+            buyer_fact(&side->facts, buyer, ends[1], ends[2]);
+            ends[1] = ends[2] = 0;
+        }
+        buyer = next;
+        ends[(unsigned char)line[next.len] % 3]++;
+    }
+    if (buyer.data != NULL) buyer_fact(&side->facts, buyer, ends[1], ends[2]);
+}
+
+static enum fault ledger_read(struct keeper *keeper, uint64_t sale_id, struct facts *out)
+{
+    struct side side = { .facts = { .text = NULL } };
+    const struct ledger_rebuild visit = {
+        .sale = ledger_sale_fact, .order = ledger_order_fact, .token = ledger_token_fact, .arg = &side
+    };
+    struct ledger *ledger = keeper_ledger(keeper);
+    enum fault fault = ledger == NULL ? FAULT_LEDGER : ledger_rebuild(ledger, sale_id, &visit);
+    if (fault == FAULT_NONE) buyers_count(&side);
+    if (fault == FAULT_NONE && (side.facts.failed || side.ends.failed)) fault = FAULT_MEMORY;
+    facts_free(&side.ends);
+    *out = side.facts;
+    return fault;
+}
+
+/* Redis's side, key by key. */
+struct scan {
+    struct facts *facts;
+    uint64_t sale_id;
+    void (*item)(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value);
+    char cursor[24];
+    bool good;
+};
+
+static void order_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    struct order order;
+    struct slice ref;
+    char text[PAYMENT_REF_BYTES_MAX + 1];
+    if (!script_order(name, value, sale_id, &order, &ref)) {
+        facts_add(facts, "order %.*s: cannot be read", (int)name.len, name.data);
+        return;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)ref.len, ref.data);
+    order_fact(facts, &order, text);
+}
+
+static void buyer_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    uint64_t numbers[2] = { 0, 0 };
+    (void)sale_id;
+    for (int i = 0; i < 2; i++) {
+        const char *space = memchr(value.data, ' ', value.len);
+        size_t len = space == NULL ? 0 : (size_t)(space - value.data);
+        if (len == 0 || !text_to_u64((struct slice){ value.data, len }, &numbers[i])) {
+            facts_add(facts, "buyer '%.*s': cannot be read", (int)name.len, name.data);
+            return;
+        }
+        value = (struct slice){ space + 1, value.len - len - 1 };
+    }
+    buyer_fact(facts, name, numbers[0], numbers[1]);
+}
+
+/* Ids of stock that was added have no buyer; the ledger does not keep them. */
+static void key_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    const char *nul = memchr(name.data, '\0', name.len);
+    (void)sale_id;
+    if (nul == NULL || nul == name.data) return;
+    size_t len = (size_t)(nul - name.data);
+    facts_add(facts, "key '%.*s' of '%.*s' is order %.*s", (int)(name.len - len - 1), nul + 1, (int)len, name.data,
+              (int)value.len, value.data);
+}
+
+static void token_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    (void)sale_id;
+    facts_add(facts, "token %.*s of '%.*s'", (int)value.len, value.data, (int)name.len, name.data);
+}
+
+static void hold_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    (void)sale_id;
+    facts_add(facts, "hold %.*s until %.*s", (int)name.len, name.data, (int)value.len, value.data);
+}
+
+static void scan_read(void *arg, const struct redis_reply *reply)
+{
+    struct scan *scan = arg;
+    struct slice cursor = reply_text(reply, 0);
+    scan->good = reply->type == REDIS_LIST && reply->count == 2 && reply->items[1].type == REDIS_LIST && cursor.len > 0 &&
+                 cursor.len < sizeof scan->cursor;
+    if (!scan->good) return;
+    const struct redis_reply *items = &reply->items[1];
+    for (size_t i = 0; i + 1 < items->count; i += 2)
+        scan->item(scan->facts, scan->sale_id, reply_text(items, i), reply_text(items, i + 1));
+    memcpy(scan->cursor, cursor.data, cursor.len);
+    scan->cursor[cursor.len] = '\0';
+}
+
+static enum fault key_scan(struct keeper *keeper, struct scan *scan, const char *command, const char *key)
+{
+    snprintf(scan->cursor, sizeof scan->cursor, "0");
+    do {
+        const struct slice argv[] = { slice_of(command), slice_of(key), slice_of(scan->cursor), SLICE("COUNT"),
+                                      SLICE("1000") };
+        struct command_ask ask = { .argv = argv, .argc = 5, .key = argv[1], .read = scan_read, .arg = scan };
+        if (!keeper_command(keeper, &ask) || !scan->good) return FAULT_TIMEOUT;
+    } while (strcmp(scan->cursor, "0") != 0);
+    return FAULT_NONE;
+}
+
+static enum fault redis_read(struct keeper *keeper, uint64_t sale_id, const struct peek *peek, struct facts *out)
+{
+    static const struct {
+        const char *command;
+        int key;
+        void (*item)(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value);
+    } scans[] = {
+        { "HSCAN", 1, buyer_item }, { "HSCAN", 2, order_item }, { "HSCAN", 3, key_item },
+        { "HSCAN", 4, token_item }, { "ZSCAN", 5, hold_item },
+    };
+    char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
+    enum fault fault = FAULT_NONE;
+    sale_keys(keeper->remote, sale_id, keys);
+    counts_fact(out, &peek->counts.counts, peek->counts.orders_made, peek->counts.tokens_given);
+    switch_fact(out, peek->paused, peek->closed);
+    for (size_t i = 0; i < sizeof scans / sizeof *scans && fault == FAULT_NONE; i++) {
+        struct scan scan = { .facts = out, .sale_id = sale_id, .item = scans[i].item };
+        fault = key_scan(keeper, &scan, scans[i].command, keys[scans[i].key]);
+    }
+    return fault == FAULT_NONE && out->failed ? FAULT_MEMORY : fault;
+}
+
+/* One try: the lines that differ. */
+static void differ(void *arg, const char *line, bool in_ledger)
+{
+    facts_add(arg, "%s: %s", in_ledger ? "in the ledger, not in Redis" : "in Redis, not in the ledger", line);
+}
+
+static const char *state_fact(enum peek_state state)
+{
+    switch (state) {
+    case PEEK_ABSENT:
+        return "it is not in Redis";
+    case PEEK_STALE:
+        return "Redis has it under another epoch, or as another server's";
+    case PEEK_LOADING:
+        return "a load into Redis has not ended";
+    case PEEK_DAMAGED:
+        return "what Redis has of it contradicts itself";
+    case PEEK_NONE:
+    case PEEK_GOOD:
+        break;
+    }
+    return "";
+}
+
+static enum fault sale_compare(struct table *table, const struct ledger_shelved *row, struct facts *out)
+{
+    struct keeper *keeper = table->keeper;
+    uint64_t sale_id = row->sale.id;
+    struct facts ledger = { .text = NULL }, redis = { .text = NULL };
+    struct peek peek;
+    sale_peek(keeper, sale_id, row->epoch, &peek);
+    if (peek.state == PEEK_NONE) return FAULT_TIMEOUT;
+    if (peek.state != PEEK_GOOD) {
+        /* One that has not opened, or is over, need not be there. */
+        uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
+        bool needless = row->sale.terms.opens_ms > now_ms ||
+                        (sale_is_closed(&row->sale, now_ms) && row->sale.counts.held == 0);
+        if (peek.state != PEEK_ABSENT || !needless) facts_add(out, "%s", state_fact(peek.state));
+        return FAULT_NONE;
+    }
+    enum fault fault = redis_read(keeper, sale_id, &peek, &redis);
+    if (fault == FAULT_NONE) fault = ledger_read(keeper, sale_id, &ledger);
+    if (fault == FAULT_NONE) {
+        facts_sort(&redis);
+        facts_sort(&ledger);
+        facts_compare(&ledger, &redis, differ, out);
+        facts_sort(out);
+        if (out->failed) fault = FAULT_MEMORY;
+    }
+    facts_free(&ledger);
+    facts_free(&redis);
+    return fault;
+}
+
+/* Keeps of the first what the second has, too. */
+static void facts_keep(struct facts *first, const struct facts *second)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < first->count; i++) {
+        if (facts_has(second, facts_line(first, i))) first->lines[kept++] = first->lines[i];
+    }
+    first->count = kept;
+}
+
+static enum fault row_read(struct table *table, uint64_t sale_id, struct ledger_shelved *row, bool *found)
+{
+    struct ledger *ledger = keeper_ledger(table->keeper);
+    *found = false;
+    return ledger == NULL ? FAULT_LEDGER : ledger_shelved(ledger, sale_id, row, found);
+}
+
+/* What differs each time. */
+static enum fault sale_differences(struct table *table, uint64_t sale_id, struct facts *out)
+{
+    enum fault fault = FAULT_NONE;
+    for (int i = 0; i < TRIES && fault == FAULT_NONE && (i == 0 || out->count > 0); i++) {
+        struct facts now = { .text = NULL };
+        struct ledger_shelved row;
+        bool found;
+        if (i > 0) nanosleep(&(struct timespec){ .tv_nsec = TRY_APART_MS * 1000000L }, NULL);
+        fault = row_read(table, sale_id, &row, &found);
+        if (fault == FAULT_NONE && found) fault = sale_compare(table, &row, &now);
+        if (i == 0) {
+            *out = now;
+        } else {
+            if (fault == FAULT_NONE) facts_keep(out, &now);
+            facts_free(&now);
+        }
+    }
+    return fault;
+}
+
+static void sale_tell(struct table *table, uint64_t sale_id, const struct facts *found)
+{
+    struct reconcile *reconcile = table->reconcile;
+    for (size_t i = 0; i < found->count && i < TOLD_MAX; i++)
+        tell(reconcile, "sale %" PRIu64 ": %s", sale_id, facts_line(found, i));
+    if (found->count > TOLD_MAX) {
+        tell(reconcile, "sale %" PRIu64 ": and %zu more", sale_id, found->count - TOLD_MAX);
+        reconcile->differences += found->count - TOLD_MAX - 1;
+    }
+    reconcile->differing++;
+    if (reconcile->repair && sale_rebuild(table->keeper, sale_id, true)) reconcile->repaired++;
+}
+
+static void sale_add(const struct sale *sale, uint64_t epoch, void *arg)
+{
+    struct table *table = arg;
+    if (!peek_list_add(&table->sales, sale->id, epoch)) table->fault = FAULT_MEMORY;
+}
+
+/* Sales that Redis has and the shelf has not: unknown to the ledger, or over with something in their log. */
+struct strangers {
+    struct table *table;
+    char cursor[24];
+    bool good;
+    struct peek_list ids;
+};
+
+static void strangers_read(void *arg, const struct redis_reply *reply)
+{
+    struct strangers *strangers = arg;
+    struct slice cursor = reply_text(reply, 0);
+    const char *prefix = strangers->table->keeper->remote->options.prefix;
+    strangers->good = reply->type == REDIS_LIST && reply->count == 2 && cursor.len > 0 &&
+                      cursor.len < sizeof strangers->cursor;
+    for (size_t i = 0; strangers->good && i < reply->items[1].count; i++) {
+        struct slice key = reply_text(&reply->items[1], i), end = SLICE("}:state");
+        char begin[FLIGHT_KEY_BYTES];
+        size_t len = (size_t)snprintf(begin, sizeof begin, "%s{sale:", prefix);
+        uint64_t id, epoch;
+        if (key.len <= len + end.len || memcmp(key.data, begin, len) != 0 ||
+            memcmp(key.data + key.len - end.len, end.data, end.len) != 0)
+            continue;
+        if (!text_to_u64((struct slice){ key.data + len, key.len - len - end.len }, &id)) continue;
+        if (shelf_epoch(strangers->table->keeper->remote->shelf, id, &epoch)) continue;
+        strangers->good = peek_list_add(&strangers->ids, id, 0);
+    }
+    if (!strangers->good) return;
+    memcpy(strangers->cursor, cursor.data, cursor.len);
+    strangers->cursor[cursor.len] = '\0';
+}
+
+static enum fault strangers_scan(struct strangers *strangers, const char *key)
+{
+    snprintf(strangers->cursor, sizeof strangers->cursor, "0");
+    do {
+        const struct slice argv[] = { SLICE("SCAN"),  slice_of(strangers->cursor),
+                                      SLICE("MATCH"), SLICE("*{sale:*}:state"),
+                                      SLICE("COUNT"), SLICE("1000") };
+        struct command_ask ask = { .argv = argv, .argc = 6, .key = slice_of(key), .read = strangers_read, .arg = strangers };
+        if (!keeper_command(strangers->table->keeper, &ask) || !strangers->good) return FAULT_TIMEOUT;
+    } while (strcmp(strangers->cursor, "0") != 0);
+    return FAULT_NONE;
+}
+
+static void length_read(void *arg, const struct redis_reply *reply)
+{
+    *(int64_t *)arg = reply->type == REDIS_NUMBER ? reply->number : 0;
+}
+
+static enum fault stranger_judge(struct table *table, uint64_t sale_id)
+{
+    struct keeper *keeper = table->keeper;
+    struct ledger_shelved row;
+    bool found;
+    int64_t entries = 0;
+    enum fault fault = row_read(table, sale_id, &row, &found);
+    if (fault != FAULT_NONE) return fault;
+    if (!found) {
+        tell(table->reconcile, "sale %" PRIu64 ": it is in Redis, and the ledger does not know it", sale_id);
+        table->reconcile->differing++;
+        return FAULT_NONE;
+    }
+    char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
+    sale_keys(keeper->remote, sale_id, keys);
+    const struct slice argv[] = { SLICE("XLEN"), slice_of(keys[GATE_KEYS - 1]) };
+    struct command_ask ask = { .argv = argv, .argc = 2, .key = argv[1], .read = length_read, .arg = &entries };
+    if (!keeper_command(keeper, &ask)) return FAULT_TIMEOUT;
+    if (entries == 0) return FAULT_NONE;
+    tell(table->reconcile, "sale %" PRIu64 ": it is over, and %" PRId64 " decisions in its log are not filed", sale_id,
+         entries);
+    table->reconcile->differing++;
+    struct stream_ask file = { .sale_id = sale_id, .until_ms = UINT64_MAX };
+    if (table->reconcile->repair && stream_file(keeper, &file)) table->reconcile->repaired++;
+    return FAULT_NONE;
+}
+
+/* Whichever masters there are: a key that leads to each is found by trying. */
+static enum fault strangers_find(struct table *table)
+{
+    struct strangers strangers = { .table = table };
+    struct redis_status status;
+    char key[16], seen[MASTERS_MAX][REDIS_RUN_ID_BYTES + 1];
+    uint32_t count = 0;
+    enum fault fault = FAULT_NONE;
+    if (!keeper_master(table->keeper, SLICE("k0"), seen[0])) return FAULT_TIMEOUT; /* from here on all are known */
+    redis_status(table->keeper->remote->redis, &status);
+    for (int i = 0; i < MASTER_KEYS && count < status.masters && count < MASTERS_MAX && fault == FAULT_NONE; i++) {
+        bool known = false;
+        snprintf(key, sizeof key, "k%d", i);
+        if (!keeper_master(table->keeper, slice_of(key), seen[count])) return FAULT_TIMEOUT;
+        for (uint32_t j = 0; j < count; j++) known = known || strcmp(seen[j], seen[count]) == 0;
+        if (known) continue;
+        count++;
+        fault = strangers_scan(&strangers, key);
+    }
+    for (size_t i = 0; i < strangers.ids.count && fault == FAULT_NONE; i++)
+        fault = stranger_judge(table, strangers.ids.ids[i]);
+    peek_list_free(&strangers.ids);
+    return fault;
+}
+
+enum fault gate_reconcile(struct gate *gate, struct reconcile *reconcile)
+{
+    struct remote *remote = remote_of(gate);
+    struct table table = { .reconcile = reconcile };
+    enum fault fault = keeper_make(&table.keeper, remote);
+    if (fault != FAULT_NONE) return fault;
+    shelf_each(remote->shelf, sale_add, &table);
+    fault = table.fault;
+    for (size_t i = 0; i < table.sales.count && fault == FAULT_NONE; i++) {
+        struct facts found = { .text = NULL };
+        fault = sale_differences(&table, table.sales.ids[i], &found);
+        if (fault == FAULT_NONE) reconcile->sales++;
+        if (fault == FAULT_NONE && found.count > 0) sale_tell(&table, table.sales.ids[i], &found);
+        facts_free(&found);
+    }
+    if (fault == FAULT_NONE) fault = strangers_find(&table);
+    peek_list_free(&table.sales);
+    keeper_close(table.keeper);
+    return fault;
+}

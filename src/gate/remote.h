@@ -1,0 +1,174 @@
+/* remote: the gate of several machines. Redis decides, by script; the ledger has the last word.
+ *
+ *   gate_grab -> shelf_refuse (the pre-count) -> flight -> script in Redis -> filer -> answer
+ *
+ * A flight is one request under way, from a pool of its lane; an empty pool is an answer, BUSY. What Redis or the ledger did
+ * not answer is asked again by the same number until the flight's time is over: nothing is guessed, and nothing is taken
+ * twice. Shared by remote.c (opening, and what is answered from memory), flight.c (pools, keys and replies), remote_grab.c
+ * (takes), remote_order.c and remote_sale.c (the ledger first). */
+#ifndef STAMPEDE_GATE_REMOTE_H
+#define STAMPEDE_GATE_REMOTE_H
+
+#include "base/crew.h"
+#include "gate/filer.h"
+#include "gate/keeper.h"
+#include "gate/kind.h"
+#include "gate/number.h"
+#include "gate/scripts.h"
+#include "gate/shelf.h"
+#include "redis/redis.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#define FLIGHTS_MAX 4096       /* of a lane */
+#define FLIGHT_MS 2000         /* then an unknown outcome is told as such */
+#define FLIGHT_ASK_AGAIN_MS 20 /* while a sale is being built, or nobody answers */
+#define FLIGHT_ARGV_MAX (GATE_KEYS + 24)
+#define FLIGHT_KEY_BYTES 128
+#define FLIGHT_ENTRY_BYTES 48
+
+struct remote {
+    struct gate gate; /* first */
+    struct gate_shared_options options;
+    struct redis *redis;
+    struct shelf *shelf;
+    struct filer *filer;
+    struct crew *changes; /* threads with a ledger, for what goes there first */
+    struct keeper *keeper;
+    struct numbers numbers;
+    uint8_t uuid[16];
+    _Atomic int64_t ahead_ms;        /* Redis's clock before ours */
+    _Atomic uint64_t now_ms;         /* told last; never goes back */
+    _Atomic uint64_t decided, filed; /* takes of this node, that lists wait for */
+};
+
+struct remote_lane {
+    struct gate_lane lane; /* first */
+    struct remote *remote;
+    pthread_mutex_t wake_lock;
+    void (*wake)(void *arg); /* under the lock; NULL: the loop has ended */
+    void *arg;
+    struct redis_client *client;
+    uv_timer_t again;       /* asks again for those that wait */
+    uv_timer_t looks_again; /* the same for looks */
+    struct filer_mailbox *filed;
+    struct crew_mailbox *changed;
+    struct flight *flights; /* all of them */
+    struct flight *free, *waiting;
+    struct flight *unreplicated; /* won in this turn, to be confirmed by a replica */
+    struct change *changes_waiting;
+    struct look *looks; /* of sales that are looked at, see remote_look.c */
+    struct meeting *meeting;
+    uint32_t in_flight;
+    uint32_t jobs; /* with the crew or the filer: they come back before the lane is closed */
+    bool attached;
+};
+
+enum flight_kind { FLIGHT_GRAB, FLIGHT_TOKEN };
+
+struct flight {
+    struct redis_call call; /* first */
+    struct remote_lane *lane;
+    struct gate_ticket *ticket; /* NULL: answered */
+    struct gate_grab *together; /* of several grabs with one ticket: this one; else NULL */
+    enum flight_kind kind;
+    void (*ask)(struct flight *flight); /* sends it to Redis, for the first time or again */
+    uint64_t until_ms;                  /* monotonic */
+    bool unknown;                       /* a try had no answer: it may have happened */
+
+    uint64_t sale_id, epoch, number;
+    struct grab grab; /* its slices point below */
+    struct token_ask token;
+    char buyer[BUYER_BYTES_MAX + 1], made[BUYER_BYTES_MAX + 1], key[IDEMPOTENCY_KEY_BYTES_MAX + 1];
+
+    /* As Redis answered. */
+    enum verdict verdict;
+    uint64_t at_ms; /* the script's time */
+    uint32_t available, grabs_left;
+    struct order order;
+    char entry[FLIGHT_ENTRY_BYTES]; /* of the stream; empty: none */
+    uint64_t connection;
+
+    struct filer_job job;
+    char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
+    char numbers[4][24];
+    char flags[8];
+    struct slice argv[FLIGHT_ARGV_MAX];
+    struct flight *next;
+};
+
+static inline struct remote *remote_of(struct gate *gate)
+{
+    return (struct remote *)gate;
+}
+
+static inline struct remote_lane *remote_lane_of(struct gate_lane *lane)
+{
+    return (struct remote_lane *)lane;
+}
+
+/* A ledger of the crew's; NULL while there is none. */
+struct change_tools {
+    const struct ledger_place *place;
+    struct ledger *ledger;
+};
+
+/* flight.c */
+void lane_ask_again(struct remote_lane *lane);                                    /* calls those that wait in a moment */
+struct flight *flight_open(struct remote_lane *lane, struct gate_ticket *ticket); /* NULL: none is free */
+void flight_close(struct flight *flight);
+void flight_wait(struct flight *flight);                       /* asks again in a moment, or gives up if its time is over */
+void flight_later(struct flight *flight);                      /* the same, once the keeper has looked at the sale */
+void flight_tell(struct flight *flight, enum verdict verdict); /* answers the ticket; the flight goes on */
+/* A script: its keys, the epoch, and count more arguments that stand in argv already. */
+void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,
+                 void (*done)(struct redis_call *call, const struct redis_reply *reply));
+void flight_file(struct flight *flight); /* hands what was taken to the filer; remote_grab.c */
+/* The keys of a sale. */
+void sale_keys(const struct remote *remote, uint64_t sale_id, char keys[GATE_KEYS][FLIGHT_KEY_BYTES]);
+/* What every reply begins with. False: it is not what a script of ours answers. */
+struct script_answer {
+    struct slice word;
+    uint64_t at_ms;
+    uint32_t available;
+};
+bool script_answer(const struct redis_reply *reply, struct script_answer *out);
+bool script_verdict(struct slice word, enum verdict *out);
+bool script_order(struct slice no, struct slice line, uint64_t sale_id, struct order *out, struct slice *ref);
+bool script_counts(const struct redis_reply *reply, struct shelf_counts *out); /* of peek; false: it has none */
+struct slice reply_text(const struct redis_reply *reply, size_t at);           /* empty where there is none */
+uint64_t reply_number(const struct redis_reply *reply, size_t at);             /* also of a text; 0 where there is none */
+/* Redis's clock was at this. */
+void remote_saw_time(struct remote *remote, uint64_t at_ms);
+
+/* The calls of gate.h, by file. */
+uint64_t remote_now_ms(const struct gate *gate);
+void remote_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
+void remote_grabs_ask(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count, struct gate_ticket *ticket);
+void remote_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
+void remote_replicate(struct remote_lane *lane); /* asks for replicas of what was won in this turn; remote_replica.c */
+void remote_collect(struct remote_lane *lane);   /* what the filer has filed */
+
+void remote_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
+void remote_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticket *ticket);
+void remote_pay_past(struct gate_lane *lane, struct payment *payment, struct slice ref_taken, struct gate_ticket *ticket);
+void remote_cancel(struct gate_lane *lane, struct cancel *cancel, struct gate_ticket *ticket);
+
+void remote_create(struct gate_lane *lane, struct asker *seller, const struct sale_terms *terms, uint32_t stock,
+                   struct gate_ticket *ticket);
+void remote_change(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, const struct sale_change *change,
+                   struct gate_ticket *ticket);
+void remote_stock(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, int64_t add, struct gate_ticket *ticket);
+void remote_switch(struct gate_lane *lane, struct asker *asker, uint64_t sale_id, enum decision_kind kind,
+                   struct gate_ticket *ticket);
+
+void remote_warm(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+void remote_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
+void remote_meet(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket);
+bool remote_is_strange(struct gate *gate, const struct gate_stranger *stranger);
+enum fault remote_looks_open(struct remote_lane *lane) MUST_USE;
+void remote_looks_close(struct remote_lane *lane);
+
+#endif

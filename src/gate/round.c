@@ -1,0 +1,191 @@
+/* The round: every sale that is open, or is soon, is looked at. What stands in its log for too long is filed, holds that are
+ * due are ended by the node that has that job, what is not as it should be is built anew, and what is over goes. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "gate/keeper_jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What is over may still be asked for by nodes that have not seen it go. */
+#define GONE_MS "3600000"
+
+struct round {
+    struct keeper *keeper;
+    struct peek_list looked, logs, holding, over; /* over: in place of the epoch, whether Redis has it */
+    uint64_t until_ms;                            /* sales that open by then are warmed up */
+    uint64_t entries, oldest_ms;
+    bool memory;
+};
+
+static void list_add(struct round *round, struct peek_list *list, uint64_t sale_id, uint64_t epoch)
+{
+    if (!peek_list_add(list, sale_id, epoch)) round->memory = false;
+}
+
+static void shelved(const struct sale *sale, uint64_t epoch, void *arg)
+{
+    struct round *round = arg;
+    if (sale->terms.opens_ms <= round->until_ms) list_add(round, &round->looked, sale->id, epoch);
+}
+
+static bool peek_is_over(const struct peek *peek)
+{
+    bool closed = peek->closed || (peek->closes_ms != 0 && peek->at_ms >= peek->closes_ms);
+    return closed && peek->holds == 0 && peek->counts.counts.held == 0 && peek->entries == 0;
+}
+
+static void seen(struct keeper *keeper, uint64_t sale_id, const struct peek *peek, void *arg)
+{
+    struct round *round = arg;
+    round->entries += peek->entries;
+    if (peek->state == PEEK_GOOD) {
+        if (peek->entries > 0) list_add(round, &round->logs, sale_id, peek->epoch);
+        if (peek->holds > 0) list_add(round, &round->holding, sale_id, peek->epoch);
+        if (peek_is_over(peek)) list_add(round, &round->over, sale_id, 1);
+    } else if (peek->state == PEEK_ABSENT) {
+        list_add(round, &round->over, sale_id, 0);
+    } else {
+        keeper_ask_rebuild(keeper, sale_id, false);
+    }
+}
+
+static void logs_file(struct round *round)
+{
+    struct keeper *keeper = round->keeper;
+    uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
+    for (size_t i = 0; i < round->logs.count && !keeper->redis_failed && !keeper_stopping(keeper); i++) {
+        struct stream_ask ask = { .sale_id = round->logs.ids[i], .until_ms = now_ms - KEEPER_LATE_MS };
+        bool whole = stream_file(keeper, &ask);
+        if (ask.filed + ask.refused + ask.lapsed > 0)
+            log_info("keeper",
+                     "sale %" PRIu64 ": found in its log, %" PRIu64 " filed, %" PRIu64 " refused, %" PRIu64 " dropped",
+                     ask.sale_id, ask.filed, ask.refused, ask.lapsed);
+        round->entries -= round->entries < ask.filed ? round->entries : ask.filed;
+        if (!whole && ask.first_ms != 0 && now_ms > ask.first_ms && now_ms - ask.first_ms > round->oldest_ms)
+            round->oldest_ms = now_ms - ask.first_ms;
+    }
+}
+
+static void ignore(void *arg, const struct redis_reply *reply)
+{
+    (void)arg, (void)reply;
+}
+
+/* The keys of a sale go by themselves after a while, its state first. */
+static void keys_end(struct keeper *keeper, uint64_t sale_id)
+{
+    char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
+    sale_keys(keeper->remote, sale_id, keys);
+    for (int i = 0; i < GATE_KEYS; i++) {
+        const struct slice argv[] = { SLICE("PEXPIRE"), slice_of(keys[i]), SLICE(GONE_MS) };
+        struct command_ask ask = { .argv = argv, .argc = 3, .key = argv[1], .read = ignore };
+        if (!keeper_command(keeper, &ask)) return;
+    }
+}
+
+/* The ledger has the last word on whether a sale is over. One that is not there and not over is built. */
+static void over_judge(struct round *round, uint64_t sale_id, bool there)
+{
+    struct keeper *keeper = round->keeper;
+    struct ledger *ledger = keeper_ledger(keeper);
+    struct ledger_shelved row;
+    bool found = false;
+    enum fault fault = ledger == NULL ? FAULT_NONE : ledger_shelved(ledger, sale_id, &row, &found);
+    if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
+    if (ledger == NULL || fault != FAULT_NONE) return;
+    bool over = found && sale_is_closed(&row.sale, remote_now_ms(&keeper->remote->gate)) && row.sale.counts.held == 0;
+    if (over || !found) {
+        if (there) keys_end(keeper, sale_id);
+        shelf_drop(keeper->remote->shelf, sale_id);
+    } else {
+        keeper_ask_rebuild(keeper, sale_id, there);
+    }
+}
+
+struct due {
+    uint64_t count, at_ms;
+    bool good;
+};
+
+static void due_read(void *arg, const struct redis_reply *reply)
+{
+    struct due *due = arg;
+    due->good = slice_is(reply_text(reply, 0), "DONE") && reply->count >= 3;
+    due->at_ms = reply_number(reply, 1);
+    due->count = due->good ? reply->count - 3 : 0;
+}
+
+/* Ends what is due of a sale, in the ledger first: the gate is told by errands. False: the job is not ours any more, or
+ * cannot be done now. */
+static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
+{
+    char count[8];
+    snprintf(count, sizeof count, "%d", GATE_ITEMS_MAX);
+    const struct slice argv[] = { slice_of(count) };
+    struct due due = { .count = 0 };
+    struct script_ask ask = {
+        .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_DUE, .argv = argv, .argc = 1, .read = due_read, .arg = &due
+    };
+    for (uint32_t expired = 1; expired > 0;) {
+        if (!keeper_script(keeper, &ask)) return false;
+        if (!due.good || due.count == 0) return true;
+        struct ledger *ledger = keeper_ledger(keeper);
+        struct ledger_expiry expiry = { .sale_id = sale_id, .now_ms = due.at_ms, .max = LEDGER_TAKES_MAX };
+        if (ledger == NULL || !lock_keep(&keeper->expiry, keeper)) return false;
+        enum fault fault = ledger_expire(ledger, &keeper->expiry.fence, &expiry, &expired);
+        if (fault == FAULT_FENCED) lock_fenced(&keeper->expiry);
+        if (fault != FAULT_NONE && fault != FAULT_FENCED) keeper_ledger_failed(keeper, fault);
+        if (fault != FAULT_NONE) return false;
+        if (expired > 0) {
+            log_debug("keeper", "sale %" PRIu64 ": %u holds have ended", sale_id, expired);
+            while (errands_do(keeper, UINT64_MAX >> 1) == ERRANDS_AT_ONCE && !keeper_stopping(keeper)) continue;
+        }
+        keeper_pulse(keeper);
+        if (keeper_stopping(keeper)) return false;
+    }
+    return true;
+}
+
+static void expiry_do(struct round *round)
+{
+    struct keeper *keeper = round->keeper;
+    struct lock *lock = &keeper->expiry;
+    if (!lock_keep(lock, keeper) && !lock_take(lock, keeper)) return;
+    for (size_t i = 0; i < round->holding.count; i++) {
+        if (!holds_end(keeper, round->holding.ids[i], round->holding.epochs[i])) return;
+    }
+}
+
+static void round_status(const struct round *round, uint64_t errands)
+{
+    struct keeper *keeper = round->keeper;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->status.entries = round->entries;
+    keeper->status.oldest_ms = round->oldest_ms;
+    keeper->status.errands = errands;
+    keeper->status.expiry_owner = keeper->expiry.held;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void round_do(struct keeper *keeper)
+{
+    struct round round = { .keeper = keeper, .memory = true };
+    uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
+    round.until_ms = now_ms + UINT64_C(1000) * keeper->remote->options.warm_before_s;
+    uint64_t errands = errands_do(keeper, now_ms - KEEPER_LATE_MS);
+    shelf_each(keeper->remote->shelf, shelved, &round);
+    sales_peek(keeper, &round.looked, seen, &round);
+    logs_file(&round);
+    expiry_do(&round);
+    for (size_t i = 0; i < round.over.count && !keeper->redis_failed && !keeper_stopping(keeper); i++)
+        over_judge(&round, round.over.ids[i], round.over.epochs[i] != 0);
+    if (!round.memory) keeper_note_memory(keeper);
+    round_status(&round, errands);
+    /* Many sales are looked at less often, or Redis would do little else. */
+    keeper->round_ms = mono_ms() + KEEPER_ROUND_MS + round.looked.count;
+    peek_list_free(&round.looked);
+    peek_list_free(&round.logs);
+    peek_list_free(&round.holding);
+    peek_list_free(&round.over);
+}

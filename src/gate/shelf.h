@@ -1,0 +1,64 @@
+/* shelf: the sales that are not over, as this node of several knows them.
+ *
+ * Terms, state and epoch come from the ledger, by the keeper; counts from the replies of Redis, each with the time of its
+ * script, so that an older reply never overwrites a newer one. A sale on the shelf may be a moment behind what another node
+ * has done; the scripts and the ledger decide by what is, not by what stands here.
+ *
+ * Reading a notice takes no lock, for it is on the way of every grab. */
+#ifndef STAMPEDE_GATE_SHELF_H
+#define STAMPEDE_GATE_SHELF_H
+
+#include "engine/board.h"
+#include "engine/engine.h"
+#include "ledger/shared.h"
+
+struct shelf;
+enum fault shelf_open(struct shelf **out) MUST_USE;
+void shelf_close(struct shelf *shelf);
+
+/* A sale as the ledger has it; counts are taken only from one that is new here or of a higher epoch. False: no room. */
+bool shelf_put(struct shelf *shelf, const struct ledger_shelved *sale);
+void shelf_drop(struct shelf *shelf, uint64_t sale_id);
+
+/* What a script told of a sale, at its time. */
+struct shelf_counts {
+    uint64_t epoch, at_ms;
+    struct sale_counts counts;
+    uint64_t orders_made, tokens_given;
+};
+void shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *counts);
+/* What a decision left available, on the notice only, until the counts are told again. What was told of an earlier time is
+ * passed over; within a millisecond a win lowers it, and nothing else does: nobody is turned away who might get it. */
+struct shelf_left {
+    uint64_t epoch, at_ms;
+    uint32_t available;
+    bool won; /* by this node just now */
+};
+void shelf_left(struct shelf *shelf, uint64_t sale_id, const struct shelf_left *left);
+
+/* Copies out; false where it is not on the shelf. Who asks for a sale or its notice keeps it fresh. */
+bool shelf_sale(struct shelf *shelf, uint64_t sale_id, struct sale *out);
+bool shelf_epoch(struct shelf *shelf, uint64_t sale_id, uint64_t *epoch);
+bool shelf_notice(const struct shelf *shelf, uint64_t sale_id, struct board_notice *out); /* no lock */
+uint64_t shelf_by_name(struct shelf *shelf, struct slice seller, struct slice name);      /* 0: not on the shelf */
+/* Names of sales that are over are found too, if they were told here not long ago: nothing changes them any more. */
+void shelf_name_past(struct shelf *shelf, struct slice seller, struct slice name, uint64_t sale_id);
+uint64_t shelf_names_version(const struct shelf *shelf); /* no lock */
+void shelf_each(struct shelf *shelf, void (*look)(const struct sale *sale, uint64_t epoch, void *arg), void *arg);
+uint32_t shelf_size(struct shelf *shelf);
+
+/* Ids given out so far, as far as this node knows: one up to it that is not on the shelf is over. Only who sees all new
+ * sales in their order tells it: one that comes alone may be before others. */
+void shelf_saw_id(struct shelf *shelf, uint64_t sale_id);
+uint64_t shelf_id_last(const struct shelf *shelf);
+
+/* The pre-count: who is turned away without Redis. The winners of a sale that is sold out are counted into a filter, all up
+ * to the time of a peek; as long as nothing has been won or given back since, whoever is not in it holds nothing. */
+enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms); /* no lock; DONE: ask */
+/* buyers: all who had won in the sale when it had made so many orders. False: no memory. */
+bool shelf_winners(struct shelf *shelf, uint64_t sale_id, uint64_t orders_made, const struct slice *buyers, size_t count);
+/* Sales that somebody asked for within the last ms, and whether their winners are wanted. */
+void shelf_each_asked(struct shelf *shelf, uint64_t since_mono_ms, void (*look)(uint64_t sale_id, bool winners, void *arg),
+                      void *arg);
+
+#endif

@@ -1,0 +1,284 @@
+/* What a node knows of sales, and whom it turns away by it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gate/shelf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NOW_MS 5000
+
+static int setup(void **state)
+{
+    struct shelf *shelf;
+    assert_int_equal(shelf_open(&shelf), FAULT_NONE);
+    *state = shelf;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    shelf_close(*state);
+    return 0;
+}
+
+/* Open from 1000 on, of ten. */
+static struct ledger_shelved shelved(uint64_t id, uint64_t version, uint64_t epoch)
+{
+    struct ledger_shelved out = { .version = version, .epoch = epoch };
+    out.sale.id = id;
+    snprintf(out.sale.seller, sizeof out.sale.seller, "ann");
+    snprintf(out.sale.terms.name, sizeof out.sale.terms.name, "sale %u", (unsigned)id);
+    out.sale.terms.opens_ms = 1000;
+    out.sale.terms.price = -1;
+    out.sale.terms.units_per_grab_max = 2;
+    out.sale.terms.grabs_per_buyer_max = 1;
+    out.sale.terms.admission = ADMISSION_LOGIN;
+    out.sale.counts = (struct sale_counts){ .offered = 10, .available = 10 };
+    return out;
+}
+
+static void put(struct shelf *shelf, uint64_t id, uint64_t version, uint64_t epoch)
+{
+    struct ledger_shelved sale = shelved(id, version, epoch);
+    assert_true(shelf_put(shelf, &sale));
+}
+
+static struct shelf_counts counts(uint64_t epoch, uint64_t at_ms, uint32_t sold)
+{
+    return (struct shelf_counts){ .epoch = epoch,
+                                  .at_ms = at_ms,
+                                  .counts = { .offered = 10, .available = 10 - sold, .sold = sold },
+                                  .orders_made = sold };
+}
+
+static void left(struct shelf *shelf, uint64_t epoch, uint64_t at_ms, uint32_t available, bool won)
+{
+    shelf_left(shelf, 1, &(struct shelf_left){ epoch, at_ms, available, won });
+}
+
+static uint32_t available(struct shelf *shelf, uint64_t id)
+{
+    struct sale sale;
+    assert_true(shelf_sale(shelf, id, &sale));
+    assert_true(sale_counts_add_up(&sale.counts));
+    return sale.counts.available;
+}
+
+static void an_older_version_changes_nothing(void **state)
+{
+    struct shelf *shelf = *state;
+    struct ledger_shelved newer = shelved(1, 5, 1);
+    newer.sale.paused = true;
+    assert_true(shelf_put(shelf, &newer));
+    put(shelf, 1, 4, 1);
+    struct sale sale;
+    assert_true(shelf_sale(shelf, 1, &sale));
+    assert_true(sale.paused);
+    put(shelf, 1, 6, 1);
+    assert_true(shelf_sale(shelf, 1, &sale));
+    assert_false(sale.paused);
+}
+
+/* What the ledger has filed is behind what Redis has decided. */
+static void counts_are_those_of_redis_until_the_gate_is_built_anew(void **state)
+{
+    struct shelf *shelf = *state;
+    put(shelf, 1, 1, 1);
+    struct shelf_counts told = counts(1, 3000, 4);
+    shelf_count(shelf, 1, &told);
+    put(shelf, 1, 2, 1);
+    assert_int_equal(available(shelf, 1), 6);
+    put(shelf, 1, 3, 2);
+    assert_int_equal(available(shelf, 1), 10);
+    told = counts(1, 9000, 5); /* of the gate that is gone */
+    shelf_count(shelf, 1, &told);
+    assert_int_equal(available(shelf, 1), 10);
+}
+
+static void an_older_answer_does_not_overwrite_a_newer_one(void **state)
+{
+    struct shelf *shelf = *state;
+    put(shelf, 1, 1, 1);
+    struct shelf_counts told = counts(1, 3000, 4);
+    shelf_count(shelf, 1, &told);
+    told = counts(1, 2999, 2);
+    shelf_count(shelf, 1, &told);
+    assert_int_equal(available(shelf, 1), 6);
+    told = counts(1, 3000, 3);
+    shelf_count(shelf, 1, &told);
+    assert_int_equal(available(shelf, 1), 6);
+    told = counts(1, 3000, 5);
+    shelf_count(shelf, 1, &told);
+    assert_int_equal(available(shelf, 1), 5);
+}
+
+static void a_decision_moves_the_notice_and_no_counts(void **state)
+{
+    struct shelf *shelf = *state;
+    struct board_notice notice;
+    put(shelf, 1, 1, 1);
+    left(shelf, 1, 2000, 3, true);
+    assert_true(shelf_notice(shelf, 1, &notice));
+    assert_int_equal(notice.available, 3);
+    assert_int_equal(available(shelf, 1), 10);
+    left(shelf, 2, 2001, 9, true); /* of another epoch */
+    assert_true(shelf_notice(shelf, 1, &notice));
+    assert_int_equal(notice.available, 3);
+}
+
+/* Answers of several lanes, and of the keeper, come in any order: a unit that came back is not forgotten by an older one. */
+static void what_came_back_is_not_hidden_by_an_older_answer(void **state)
+{
+    struct shelf *shelf = *state;
+    struct board_notice notice;
+    struct shelf_counts told = counts(1, 3000, 10);
+    put(shelf, 1, 1, 1);
+    left(shelf, 1, 3001, 1, false);
+    shelf_count(shelf, 1, &told);
+    left(shelf, 1, 2999, 0, true);
+    left(shelf, 1, 3001, 0, false);
+    assert_true(shelf_notice(shelf, 1, &notice));
+    assert_int_equal(notice.available, 1);
+    left(shelf, 1, 3002, 4, true);
+    left(shelf, 1, 3002, 3, true); /* two wins of one millisecond */
+    left(shelf, 1, 3002, 4, true);
+    assert_true(shelf_notice(shelf, 1, &notice));
+    assert_int_equal(notice.available, 3);
+    left(shelf, 1, 3003, 0, false);
+    assert_true(shelf_notice(shelf, 1, &notice));
+    assert_int_equal(notice.available, 0);
+}
+
+static void names_are_found_and_move_with_their_sales(void **state)
+{
+    struct shelf *shelf = *state;
+    put(shelf, 1, 1, 1);
+    put(shelf, 2, 2, 1);
+    assert_int_equal(shelf_by_name(shelf, SLICE("ann"), SLICE("sale 2")), 2);
+    assert_int_equal(shelf_by_name(shelf, SLICE("eve"), SLICE("sale 2")), 0);
+    uint64_t version = shelf_names_version(shelf);
+    struct ledger_shelved renamed = shelved(2, 3, 1);
+    snprintf(renamed.sale.terms.name, sizeof renamed.sale.terms.name, "other");
+    assert_true(shelf_put(shelf, &renamed));
+    assert_true(shelf_names_version(shelf) > version);
+    assert_int_equal(shelf_by_name(shelf, SLICE("ann"), SLICE("sale 2")), 0);
+    assert_int_equal(shelf_by_name(shelf, SLICE("ann"), SLICE("other")), 2);
+    shelf_drop(shelf, 2);
+    assert_int_equal(shelf_by_name(shelf, SLICE("ann"), SLICE("other")), 0);
+    shelf_name_past(shelf, SLICE("ann"), SLICE("other"), 2);
+    assert_int_equal(shelf_by_name(shelf, SLICE("ann"), SLICE("other")), 2);
+}
+
+static void what_is_dropped_makes_room_for_others(void **state)
+{
+    struct shelf *shelf = *state;
+    for (uint64_t id = 1; id <= SALES_OPEN_MAX; id++) put(shelf, id, id, 1);
+    struct ledger_shelved one_more = shelved(SALES_OPEN_MAX + 1, SALES_OPEN_MAX + 1, 1);
+    assert_false(shelf_put(shelf, &one_more));
+    uint64_t epoch;
+    for (uint64_t id = 1; id <= SALES_OPEN_MAX; id += 2) shelf_drop(shelf, id);
+    assert_int_equal(shelf_size(shelf), SALES_OPEN_MAX / 2);
+    for (uint64_t id = 1; id <= SALES_OPEN_MAX; id++) assert_true(shelf_epoch(shelf, id, &epoch) == (id % 2 == 0));
+    for (uint64_t id = SALES_OPEN_MAX + 1; id <= SALES_OPEN_MAX + SALES_OPEN_MAX / 2; id++) put(shelf, id, id, 1);
+    assert_int_equal(shelf_size(shelf), SALES_OPEN_MAX);
+    for (uint64_t id = 2; id <= SALES_OPEN_MAX; id += 2) assert_true(shelf_epoch(shelf, id, &epoch));
+}
+
+/* Sold out, and cat and dan have won all of it. */
+static void sell_out(struct shelf *shelf, uint64_t at_ms)
+{
+    const struct slice winners[] = { SLICE("cat"), SLICE("dan") };
+    struct shelf_counts told = { .epoch = 1, .at_ms = at_ms, .counts = { .offered = 10, .sold = 10 }, .orders_made = 2 };
+    shelf_count(shelf, 1, &told);
+    assert_true(shelf_winners(shelf, 1, 2, winners, 2));
+}
+
+static struct grab grab_of(struct slice buyer)
+{
+    return (struct grab){ .sale_id = 1, .buyer = buyer, .units = 1 };
+}
+
+static void who_certainly_holds_nothing_is_turned_away(void **state)
+{
+    struct shelf *shelf = *state;
+    put(shelf, 1, 1, 1);
+    struct grab bob = grab_of(SLICE("bob")), cat = grab_of(SLICE("cat"));
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* there is something left */
+    sell_out(shelf, 3000);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
+    assert_int_equal(shelf_refuse(shelf, &cat, NOW_MS), VERDICT_DONE); /* who has won hears what */
+}
+
+/* Whatever comes before SOLD_OUT in the order of verdicts is for the script to say. */
+static void other_refusals_come_first(void **state)
+{
+    struct shelf *shelf = *state;
+    put(shelf, 1, 1, 1);
+    sell_out(shelf, 3000);
+    struct grab bob = grab_of(SLICE("bob"));
+    assert_int_equal(shelf_refuse(shelf, &bob, 999), VERDICT_DONE); /* not open */
+    bob.units = 3;
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* over the limit */
+    bob.units = 1;
+    struct ledger_shelved paused = shelved(1, 2, 1);
+    paused.sale.paused = true;
+    assert_true(shelf_put(shelf, &paused));
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+}
+
+static void nobody_is_turned_away_once_something_has_changed(void **state)
+{
+    struct shelf *shelf = *state;
+    struct grab bob = grab_of(SLICE("bob"));
+    put(shelf, 1, 1, 1);
+    sell_out(shelf, 3000);
+    left(shelf, 1, 3001, 1, false); /* something came back */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    sell_out(shelf, 3002);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
+    left(shelf, 1, 3003, 0, true); /* somebody else has won it: who, is not counted yet */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    sell_out(shelf, 3004);
+    put(shelf, 1, 2, 2); /* the gate is built anew */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+}
+
+static void visit(const struct sale *sale, uint64_t epoch, void *arg)
+{
+    uint64_t *sum = arg;
+    *sum += sale->id * epoch;
+}
+
+static void each_is_visited_once(void **state)
+{
+    struct shelf *shelf = *state;
+    uint64_t sum = 0;
+    for (uint64_t id = 1; id <= 10; id++) put(shelf, id, id, 2);
+    shelf_drop(shelf, 10);
+    shelf_each(shelf, visit, &sum);
+    assert_int_equal(sum, 2 * 45);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_older_version_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts_are_those_of_redis_until_the_gate_is_built_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_older_answer_does_not_overwrite_a_newer_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_decision_moves_the_notice_and_no_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_came_back_is_not_hidden_by_an_older_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_are_found_and_move_with_their_sales, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_dropped_makes_room_for_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_certainly_holds_nothing_is_turned_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_refusals_come_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_is_turned_away_once_something_has_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_is_visited_once, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("shelf", tests, NULL, NULL);
+}
