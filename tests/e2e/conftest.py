@@ -8,20 +8,22 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from fixtures import own_server  # noqa: E402,F401
+from gates import ON_REDIS  # noqa: E402
 from harness import Server, Shop  # noqa: E402
 from ledgers import ON_MYSQL  # noqa: E402
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "local: about memory, journal or disk of the gate of one machine, and left out where the gate is in Redis")
     config.addinivalue_line("markers", "sqlite: about SQLite's file itself, and left out where the ledger is in MySQL")
 
 
 def pytest_collection_modifyitems(config, items):
-    if not ON_MYSQL:
-        return
-    left_out = [item for item in items if item.get_closest_marker("sqlite")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
+    names = ["sqlite"] * ON_MYSQL + ["local"] * ON_REDIS
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in names)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="module")

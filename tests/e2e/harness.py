@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 import time
 
+from gates import ON_REDIS, gate_flags  # noqa: F401
 from ledgers import data_copy, ledger_arguments, ledger_environment, ledger_flags, ledger_of  # noqa: F401
 
 # Tests take everything from here, so that they need not know where it stands.
@@ -105,6 +106,8 @@ class Server:
                    f"127.0.0.1:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
         if "--ledger" not in self.flags:
             command += ledger_flags(self.data)
+        if "--gate" not in self.flags:
+            command += gate_flags(self.data)
         if "--resp" not in self.flags:
             command += ["--resp", "127.0.0.1:0"]
         around = environment(env or self.env)

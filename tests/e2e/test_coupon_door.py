@@ -364,6 +364,7 @@ def test_guessing_passwords_is_slowed_down_here_too(own_server):
     door.close()
 
 
+@pytest.mark.local
 def test_a_busy_server_says_so_in_the_doors_envelope(own_server):
     server = own_server("--space-mb-min", str(1 << 20))
     door = Coupons(server)

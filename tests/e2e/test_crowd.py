@@ -164,6 +164,7 @@ def won_by_all(server, requests, connections, seconds_max=60):
     return not requests
 
 
+@pytest.mark.local
 def test_a_sale_that_is_over_makes_room_while_another_keeps_selling(own_server):
     """P9 and P1: memory is capped, and what is over is let go of also when the selling never pauses; else buyers would hear BUSY, though there
     is stock, for the sake of sales long closed."""

@@ -73,6 +73,7 @@ def test_a_script_that_died_between_its_two_writes_lost_a_piece_for_good(own_ser
     assert server.audit().code == 0
 
 
+@pytest.mark.local
 def test_won_was_sent_before_anything_was_durable(own_server):
     """A killed process lost every order in its channel."""
     server = own_server()
@@ -94,6 +95,7 @@ def test_won_was_sent_before_anything_was_durable(own_server):
     assert {order["buyer"] for order in server.ledger().orders()} == set(tokens)
 
 
+@pytest.mark.local
 def test_the_consumer_logged_a_failed_insert_and_went_on(own_server):
     """Memory and database drifted apart."""
     server = own_server()
@@ -179,6 +181,7 @@ def test_coupon_names_were_global(door):
     assert left[first.coupon] == 0 and sorted(left.values()) == [0, 2]
 
 
+@pytest.mark.local
 def test_the_request_path_asked_the_database_for_the_user_on_every_query(own_server):
     """A grab works while nobody can read the database, of which a list says that it is busy."""
     server = own_server()

@@ -78,6 +78,20 @@ def test_epochs_only_rise(gate):
     assert sale.begin()[0] == sale.call("load", "chunk", "token", "ann", "1")[0] == "STALE"
 
 
+def test_a_sale_that_is_shut_decides_nothing_and_keeps_its_log(gate):
+    sale = GateSale(gate)
+    won = sale.win()
+    assert sale.call("load", "shut")[0] == "DONE"
+    for answer in (sale.grab("bob"), sale.pay(won.no), sale.cancel(won.no), sale.expire(won.no, filed=1), sale.restock(1), sale.change("pause"), sale.call("peek")):
+        assert answer[:3] == ["LOADING", RUN, "1"]
+    assert sale.call("load", "shut")[0] == "DONE" and len(sale.log()) == 1 and sale.orders() == {won.no: won}
+    # What it was open with does not open it again: only a whole load of a later epoch does.
+    assert sale.call("load", "end", 1, 0)[0] == "STALE" and sale.call("load", "chunk", *order(9).words())[0] == "STALE"
+    sale.epoch = 2
+    assert sale.call("load", "shut")[0] == "STALE"
+    assert sale.load()[0] == "DONE" and sale.log() == [] and sale.grab("bob")[0] == "WON"
+
+
 def test_time_does_not_go_back_over_a_load(gate):
     sale = GateSale(gate, t=0)
     now = sale.peek()["t"]

@@ -361,6 +361,26 @@ def test_stock_verdicts(gate):
     assert sale.restock(1)[0] == "CLOSED" and sale.restock(-3, "a")[0] == "REPEATED"
 
 
+def sale_words(sale, paused, closed, **terms):
+    return [*({**sale.fields, **terms}[name] for name in (*NUMBERS[7:16], "fixed")), paused, closed]
+
+
+def test_a_sale_told_whole_is_as_the_ledger_has_it(gate):
+    """Told in any order, the newest counts: each tells all there is."""
+    sale = GateSale(gate)
+    assert sale.call("change", "sale", 5, 1, "", *sale_words(sale, 1, 0, units_max=3))[0] == "DONE"
+    assert sale.grab()[0] == "PAUSED"
+    assert sale.call("change", "sale", 4, 1, "", *sale_words(sale, 0, 0))[0] == "REPEATED" and sale.grab()[0] == "PAUSED"
+    assert sale.call("change", "sale", 6, 1, "", *sale_words(sale, 0, 0, units_max=3))[0] == "DONE"
+    assert sale.grab(units=4)[0] == "OVER_LIMIT" and sale.grab(units=3)[0] == "WON"
+    assert sale.call("change", "sale", 7, 1, "", *sale_words(sale, 0, 1))[0] == "DONE" and sale.grab("bob")[0] == "CLOSED"
+    assert sale.call("change", "sale", 8, 1, "", *sale_words(sale, 0, 0))[0] == "DONE" and sale.grab("bob")[0] == "WON"
+    words = sale_words(sale, 0, 0)
+    for wrong in (words[:-1], [*words, 0], [*words[:-1], 2], [*words[:-2], "", 0], [*words[:-2], -1, 0]):
+        assert sale.call("change", "sale", 9, 1, "", *wrong) == ["BAD_INPUT"]
+    assert sale.call("change", "sale", 9, 0, "", *words) == ["BAD_INPUT"]  # it is the ledger's to tell
+
+
 def test_change_verdicts(gate):
     sale = GateSale(gate, opens=T0 + 10)
     assert sale.change("resume")[0] == "NOT_PAUSED" and sale.change("pause")[0] == "DONE" and sale.change("pause")[0] == "PAUSED"

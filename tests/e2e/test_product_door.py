@@ -28,6 +28,7 @@ def test_a_purchase_token_is_fetched_before_the_sale_and_buys_once(shop):
     assert order["buyer"] == "ann" and order["no"]
 
 
+@pytest.mark.local
 def test_warming_says_that_there_is_nothing_to_do(shop):
     sale = shop.sale(stock=7)["id"]
     before = shop.show(sale)

@@ -6,7 +6,7 @@ import signal
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from harness import eventually, problem, run
+from harness import eventually, gate_flags, ledger_flags, problem, run
 from resp import Peer
 
 SECRET = "correct-horse-battery-staple"
@@ -90,7 +90,8 @@ def test_an_identity_provider_is_not_called_like_an_account(own_server, accounts
     provider = ["--identity-keys", key, "--identity-alg", "EdDSA", "--identity-audience", "a", "--identity-issuer", issuer]
 
     def refused(data, *flags):
-        done = run("serve", "--data", data, "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", *provider, *flags)
+        done = run("serve", "--data", data, "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", *provider, *flags,
+                   *ledger_flags(data), *gate_flags(data))
         assert done.code in (1, 2) and "identity_issuer" in done.text, done
     refused(tmp_path / "data", "--resp-accounts", accounts("shop"))
     server = own_server("--resp-accounts", accounts("shop"))

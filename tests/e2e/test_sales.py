@@ -378,6 +378,7 @@ def test_every_change_outlives_a_restart(own_server, kill):
     assert audit.code == 0, audit
 
 
+@pytest.mark.local
 def test_one_long_sale_does_not_stand_in_the_way_of_thousands_of_short_ones(own_server):
     """P9: a seller hears BUSY when too many sales are open, not because one of long ago still is: 16,500 more come and go beside it."""
     server = own_server(segment_mb=64)

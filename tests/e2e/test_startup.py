@@ -111,6 +111,7 @@ def test_a_database_of_something_else_is_left_alone(own_server):
     assert path.read_bytes() == before
 
 
+@pytest.mark.local
 def test_a_lost_ledger_is_not_hidden(own_server):
     """P5 and P11: the journal belongs to a ledger; without it the state is rebuilt from the journal or refused, never forgotten."""
     server = own_server()
@@ -288,6 +289,7 @@ def test_the_ready_line_comes_when_the_server_can_answer(own_server):
         server.stop()
 
 
+@pytest.mark.local
 def test_health_ready_and_metrics_say_what_they_should(own_server):
     server = own_server()
     shop = Shop(server)
@@ -404,6 +406,7 @@ def test_logs_are_json_lines_without_secrets(own_server):
     assert keys_of(server.data)[0][1] not in text
 
 
+@pytest.mark.local
 def test_the_data_folder_is_private(own_server):
     server = own_server()
     assert server.data.stat().st_mode & 0o077 == 0, oct(server.data.stat().st_mode)
@@ -411,6 +414,7 @@ def test_the_data_folder_is_private(own_server):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
+@pytest.mark.local
 def test_many_segments_are_written_and_read_again(own_server):
     """P5: wins over several journal files, then a restart by replay and one from the ledger alone."""
     server = own_server(segment_mb=1)
@@ -434,6 +438,7 @@ def test_many_segments_are_written_and_read_again(own_server):
     assert len(server.ledger().orders(sale)) == 1000
 
 
+@pytest.mark.local
 def test_low_disk_space_is_an_answer(own_server):
     """P10: 503 with Retry-After before the disk is full, while reading goes on."""
     server = own_server("--space-mb-min", str(1 << 20))

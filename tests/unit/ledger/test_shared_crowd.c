@@ -151,7 +151,7 @@ static void nodes_check(struct crowd *crowd, struct node *nodes)
         assert_true(sale.counts.available <= 1); /* all wanted it: at most what no pair fitted into is left */
         made += sale.orders_made;
         uint8_t *grabs = calloc(crowd->stock * 2, 1);
-        struct ledger_rebuild visit = { sale_ignore, order_tally, token_none, grabs };
+        struct ledger_rebuild visit = { .sale = sale_ignore, .order = order_tally, .token = token_none, .arg = grabs };
         assert_int_equal(ledger_rebuild(stand->b, crowd->sales[s], &visit), FAULT_NONE);
         free(grabs);
     }

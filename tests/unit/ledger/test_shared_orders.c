@@ -476,7 +476,7 @@ static void a_gate_is_rebuilt_from_all_that_stands(void **state)
 
     static struct rebuilt rebuilt;
     rebuilt = (struct rebuilt){ .sales_count = 0 };
-    struct ledger_rebuild visit = { rebuilt_sale, rebuilt_order, rebuilt_token, &rebuilt };
+    struct ledger_rebuild visit = { .sale = rebuilt_sale, .order = rebuilt_order, .token = rebuilt_token, .arg = &rebuilt };
     assert_int_equal(ledger_rebuild(shop.stand->b, shop.sale, &visit), FAULT_NONE);
     assert_int_equal(rebuilt.sales_count, 1);
     assert_int_equal(rebuilt.sale.epoch, shop.epoch);

@@ -1,0 +1,82 @@
+"""Several nodes of one shop: servers that share a Redis, a database of MariaDB and the keys that sign.
+
+    with Nodes() as nodes:
+        one, two = nodes.start(), nodes.start()
+        shop = Shop(one)
+"""
+
+import contextlib
+import pathlib
+import secrets
+import shutil
+import tempfile
+
+import mariadb
+from harness import Server, run
+from ledgers import MysqlLedger
+from redis_servers import RedisServer
+
+PREFIX = "stampede:"
+
+
+class Nodes:
+    """A Redis of its own, unless one is given, and a database of its own."""
+
+    def __init__(self, *flags, gate=None, database=None):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="stampede-nodes-"))
+        self.flags = [*map(str, flags)]
+        self.own = RedisServer() if gate is None else None
+        self.gate = gate
+        self.database = database or mariadb.make_database(mariadb.shared_port())
+        self.keys = f"k1 {secrets.token_hex(32)}\n"
+        self.servers = []
+        self.made = 0
+
+    def __enter__(self):
+        if self.own is not None:
+            self.own.start()
+            self.gate = self.own.url
+        return self
+
+    def __exit__(self, kind, error, trace):
+        for server in reversed(self.servers):
+            if kind is not None:
+                print(server.log())
+            with contextlib.suppress(AssertionError) if kind is not None else contextlib.nullcontext():
+                server.close()
+        if self.own is not None:
+            self.own.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def options(self):
+        return ["--gate", self.gate, "--ledger", self.database, *self.flags]
+
+    def environment(self):
+        return {"STAMPEDE_LEDGER_PASSWORD": mariadb.PASSWORD}
+
+    def make(self, *flags):
+        """A node that is not started yet."""
+        self.made += 1
+        data = self.folder / f"node{self.made}"
+        data.mkdir()
+        (data / "keys").write_text(self.keys)
+        (data / "keys").chmod(0o600)
+        server = Server(*self.options(), *map(str, flags), data=data, env=self.environment())
+        self.servers.append(server)
+        return server
+
+    def start(self, *flags):
+        return self.make(*flags).start()
+
+    def ledger(self):
+        return MysqlLedger(self.database)
+
+    def redis(self):
+        """Of the Redis that is ours; with one that was given, its owner has clients."""
+        return self.own.client()
+
+    def key(self, sale, name):
+        return f"{PREFIX}{{sale:{sale}}}:{name}"
+
+    def reconcile(self, *flags):
+        return run("reconcile", "--data", self.folder / "tools", *self.options(), *flags, env=self.environment())

@@ -1,0 +1,248 @@
+"""Several nodes of one shop are one shop: a crowd over all of them wins exactly what there is, and what one node did another knows.
+
+A Redis, a database and three servers; ack = ledger unless a test says otherwise."""
+
+import collections
+import re
+import threading
+
+import pytest
+from harness import ServerDied, Shop, eventually, problem, request_bytes, run
+from nodes import Nodes
+from redis_servers import RedisServer, free_port, wait_until
+from resp import Peer
+from wire import crowd
+
+
+@pytest.fixture(scope="module")
+def three():
+    with Nodes() as nodes:
+        for _ in range(3):
+            nodes.start()
+        yield nodes
+
+
+def over_all(nodes, requests, connections):
+    """The requests, dealt out to the nodes in turn, all at once; the answers in the order of the requests."""
+    answers, servers = [None] * len(requests), nodes.servers
+
+    def side(n):
+        mine = range(n, len(requests), len(servers))
+        for i, answer in zip(mine, crowd(servers[n], [requests[i] for i in mine], connections)):
+            answers[i] = answer
+    threads = [threading.Thread(target=side, args=(n,)) for n in range(len(servers))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(150)
+    return answers
+
+
+def told(answers):
+    return collections.Counter("WON" if answer.status == 201 else answer.code for answer in answers)
+
+
+def audited(nodes):
+    done = run("audit", "--data", nodes.folder / "nowhere", "--ledger", nodes.database, env=nodes.environment(), timeout=120)
+    assert done.code == 0 and "all promises hold" in done.out and "there is no journal" in done.out, done
+    return done
+
+
+def test_a_crowd_over_three_nodes_wins_what_there_is(three):
+    """P1, P2, P4"""
+    shop = Shop(three.servers[0])
+    sale = shop.sale(stock=100)["id"]
+    requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"b{i}")) for i in range(1500)]
+    answers = over_all(three, requests, 100)
+    assert told(answers) == {"WON": 100, "SOLD_OUT": 1400}
+    orders = [answer.json()["order"] for answer in answers if answer.status == 201]
+    rows = three.ledger().orders(sale)
+    assert {(order["no"], order["buyer"]) for order in orders} == {(str(row["no"]), row["buyer"]) for row in rows} and len(rows) == 100
+    for server in three.servers:
+        assert Shop(server, shop.seller).counts(sale) == (100, 0, 0, 100), "every node tells the same at once"
+    audited(three)
+
+
+def test_one_who_asks_everywhere_gets_what_one_may(three):
+    """P2, P7: 100 buyers ask all nodes at once, with a key that they repeat and without; units differ."""
+    shop = Shop(three.servers[1])
+    sale = shop.sale(stock=250, grabs_per_buyer_max=2, units_per_grab_max=2)["id"]
+    requests = []
+    for i in range(1800):
+        buyer = i // 3 % 100
+        requests.append(request_bytes("POST", f"/v1/sales/{sale}/grabs", {"units": 1 + buyer % 2}, shop.buyer(f"b{buyer}"), f"key-{i // 900}" if buyer % 4 else None))
+    answers = over_all(three, requests, 60)
+    assert set(told(answers)) <= {"WON", "ALREADY_WON", "SOLD_OUT"}, told(answers)
+    rows = three.ledger().orders(sale)
+    counts = collections.Counter(row["buyer"] for row in rows)
+    assert max(counts.values()) <= 2 and sum(row["units"] for row in rows) <= 250
+    assert len({(row["buyer"], row["key"]) for row in rows if row["key"]}) == sum(1 for row in rows if row["key"]), "a key won twice"
+    known = {str(row["no"]) for row in rows}
+    assert {answer.json()["order"]["no"] for answer in answers if answer.status == 201} == known
+    audited(three)
+
+
+def test_what_one_node_has_made_the_others_know_at_once(three):
+    """No waiting anywhere: each request goes to another node than the one before it."""
+    ways = [Shop(server) for server in three.servers]
+    for way in ways[1:]:
+        way.seller, way.seller_token = ways[0].seller, ways[0].seller_token
+    for i in range(12):
+        one, two, other = ways[i % 3], ways[(i + 1) % 3], ways[(i + 2) % 3]
+        sale = one.sale(stock=3, pay_within_s=600, price=5, currency="EUR")["id"]
+        order = two.win(sale, "ann", key="k")
+        assert other.win(sale, "ann", key="k") == order
+        assert one.order(order["no"]).json() == order
+        assert two.counts(sale) == one.counts(sale) == other.counts(sale) == (3, 2, 1, 0)
+        assert other.client.post(f"/v1/orders/{order['no']}/cancel", None, other.buyer("ann")).status == 200
+        assert one.counts(sale) == (3, 3, 0, 0)
+        assert two.act(sale, "pause").status == 200
+        problem(other.grab(sale, "bob"), 409, "PAUSED")
+        assert one.act(sale, "resume").status == 200
+        assert two.act(sale, "stock", {"add": -2}).status == 200
+        assert other.counts(sale) == (1, 1, 0, 0)
+        one.win(sale, "bob")
+        problem(two.grab(sale, "cat"), 409, "SOLD_OUT")
+        assert other.act(sale, "close").status == 200
+        eventually(lambda: one.grab(sale, "cat").code == "CLOSED")  # a node that knew it sold out says so a moment longer
+
+
+def test_resp_over_three_nodes_wins_what_there_is(three):
+    """Pipelines of grabs: their answers come in their order, and are exact together."""
+    with Peer(three.servers[0]) as first:
+        first.ask("SALE.CREATE", "pipes", "90")
+    tally, lock = collections.Counter(), threading.Lock()
+
+    def side(n):
+        with Peer(three.servers[n]) as peer:
+            for start in range(0, 300, 50):
+                answers = peer.pipeline([["SALE.GRAB", "pipes", f"u{i}"] for i in range(start, start + 50)])
+                with lock:
+                    tally.update(answer[0] for answer in answers)
+    threads = [threading.Thread(target=side, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert tally["WON"] == 90 and sum(tally.values()) == 900, tally
+    assert len(three.ledger().orders()) >= 90
+    audited(three)
+
+
+# When "won" is said.
+
+@pytest.mark.parametrize("ack", ["gate", "replica"])
+def test_what_is_told_before_it_is_filed_is_filed_soon(ack):
+    """With ack = gate and replica the ledger follows: lists wait for it, an order can be read, paid and cancelled at once."""
+    with RedisServer() as replica, Nodes("--ack", ack, "--replica-ms", "5000") as nodes:
+        replica.client().execute_command("REPLICAOF", nodes.own.host, nodes.own.port)
+        wait_until("a replica", lambda: replica.client().info("replication").get("master_link_status") == "up")
+        one, two = Shop(nodes.start()), Shop(nodes.start())
+        two.seller, two.seller_token = one.seller, one.seller_token
+        sale = one.sale(stock=60, pay_within_s=600)["id"]
+        for i in range(20):
+            order = one.win(sale, f"b{i}")
+            assert two.order(order["no"]).json() == order
+            if i % 2:
+                assert two.client.post(f"/v1/orders/{order['no']}/cancel", None, two.buyer(f"b{i}")).status == 200
+        assert len(one.listed(f"/v1/orders?sale={sale}", one.seller_token)) == 20
+        requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, one.buyer(f"c{i}")) for i in range(400)]
+        assert told(over_all(nodes, requests, 50)) == {"WON": 50, "SOLD_OUT": 350}
+        eventually(lambda: len(nodes.ledger().orders(sale)) == 70)
+        eventually(lambda: nodes.redis().xlen(nodes.key(sale, "log")) == 0)
+        audited(nodes)
+
+
+def test_without_enough_replicas_nobody_hears_that_they_won():
+    """The outcome is unknown, and asked again with the key it is known once there is a replica: the same order, taken once."""
+    with RedisServer() as replica, Nodes("--ack", "replica", "--replica-ms", "50") as nodes:
+        shop = Shop(nodes.start())
+        sale = shop.sale(stock=5)["id"]
+        answer = shop.grab(sale, "ann", key="k")
+        problem(answer, 503, "OUTCOME_UNKNOWN")
+        replica.client().execute_command("REPLICAOF", nodes.own.host, nodes.own.port)
+        wait_until("a replica", lambda: replica.client().info("replication").get("master_link_status") == "up")
+        eventually(lambda: shop.grab(sale, "ann", key="k").status == 201)
+        assert shop.counts(sale) == (5, 4, 0, 1)
+
+
+# Starting.
+
+def test_a_node_with_other_keys_is_refused(three):
+    stranger = three.make()
+    (stranger.data / "keys").write_text("k1 " + "ab" * 32 + "\n")
+    with pytest.raises(ServerDied, match="exit 1(.|\n)*not those of the other nodes"):
+        stranger.start()
+    three.servers.remove(stranger)
+
+
+def test_keys_are_changed_one_node_after_the_other():
+    with Nodes() as nodes:
+        one, two = nodes.start(), nodes.start()
+        old = nodes.keys
+        for server in (one, two):
+            server.stop()
+            (server.data / "keys").write_text("k2 " + "cd" * 32 + "\n" + old)
+            server.key = None
+            server.start()
+        one.stop()
+        (one.data / "keys").write_text("k2 " + "cd" * 32 + "\n")
+        one.start()
+        Shop(one).sale()
+
+
+def test_one_machine_does_not_go_on_from_a_ledger_of_nodes(three, own_server):
+    server = own_server("--ledger", three.database, "--gate", "local", start=False, env=three.environment())
+    with pytest.raises(ServerDied, match="exit 1(.|\n)*belongs to nodes"):
+        server.start()
+
+
+def test_a_redis_that_is_not_there_is_told_in_a_sentence(own_server, three):
+    server = own_server("--ledger", three.database, "--gate", f"redis://127.0.0.1:{free_port()}", start=False, env=three.environment())
+    with pytest.raises(ServerDied, match="exit 1(.|\n)*refusing to start: gate: "):
+        server.start()
+
+
+@pytest.mark.parametrize("lines,sentence", [
+    (["gate = redis://"], "gate"), (["gate = http://x"], "it is local, redis://HOST"), (["gate = redis://u:p@h"], "password"),
+    (["gate = redis+sentinel://h:26379"], "gate"), (["ack = gate"], "ack is for a gate in Redis"), (["node = 3"], "node is for a gate in Redis"),
+    (["gate = redis://h", "ack = maybe"], "ack is one of these words"), (["redis_prefix = a{b"], "braces"), (["gate = redis://h", "node = 1024"], "node"),
+])
+def test_config_check_finds_what_is_wrong_with_a_gate(tmp_path, lines, sentence):
+    path = tmp_path / "conf"
+    path.write_text("\n".join(lines) + "\n")
+    done = run("config", "check", path)
+    assert done.code == 1 and sentence in done.text, done
+
+
+def test_config_check_says_what_one_file_means_for_nodes(tmp_path):
+    path = tmp_path / "conf"
+    path.write_text("gate = redis://127.0.0.1:6379\n")
+    done = run("config", "check", path)
+    assert done.code == 0 and "no other can join" in done.out and ": fine" in done.out, done
+
+
+# What an operator sees.
+
+def test_metrics_and_readiness_tell_of_redis_and_the_ledger():
+    with Nodes() as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+
+        def metric(name):
+            with server.connect() as client:
+                return int(re.search(rf"^{name} (\d+)$", client.get("/metrics").body.decode(), re.M).group(1))
+        sale = shop.sale(stock=2)["id"]
+        shop.win(sale, "ann")
+        assert metric("stampede_redis_up") == metric("stampede_ledger_up") == 1 and metric("stampede_rebuilds") >= 1
+        assert shop.client.get("/readyz").status == 200
+        nodes.own.kill()
+        eventually(lambda: metric("stampede_redis_up") == 0)
+        problem(shop.client.get("/readyz"), 503, "NOT_READY", "Redis")
+        assert shop.client.get("/healthz").status == 200
+        problem(shop.grab(sale, "bob"), 503)
+        nodes.own.start()
+        eventually(lambda: shop.client.get("/readyz").status == 200, 20)
+        eventually(lambda: shop.grab(sale, "bob", key="b").status == 201, 20)
+        assert shop.counts(sale) == (2, 0, 0, 2), "built anew from the ledger"
+        audited(nodes)

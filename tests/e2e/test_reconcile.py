@@ -1,0 +1,102 @@
+"""stampede reconcile: whether Redis has what the ledger has, said fact by fact, and made so."""
+
+import threading
+
+import pytest
+from harness import Shop, eventually
+from nodes import Nodes
+
+
+@pytest.fixture
+def nodes():
+    with Nodes() as made:
+        yield made
+
+
+def busy_sales(nodes, shop):
+    """A sale in which everything has happened, and one with tokens; what reconcile should find, settled."""
+    sale = shop.sale(stock=20, pay_within_s=600, price=500, currency="EUR", grabs_per_buyer_max=2)["id"]
+    orders = {name: shop.win(sale, name, key=f"key-{name}")["no"] for name in ("ann", "bob", "cat", "dan")}
+    assert shop.client.post(f"/v1/orders/{orders['bob']}/cancel", {}, shop.buyer("bob")).status == 200
+    assert shop.act(sale, "stock", {"add": 5}).status == 200
+    assert shop.act(sale, "stock", {"add": -3}).status == 200
+    shop.win(sale, "bob")
+    tickets = shop.sale(stock=5, admission="token")["id"]
+    shop.win(tickets, "ann", purchase=shop.purchase_token(tickets, "ann"))
+    shop.purchase_token(tickets, "bob")
+    for one in (sale, tickets):
+        eventually(lambda one=one: nodes.redis().xlen(nodes.key(one, "log")) == 0)
+    eventually(lambda: not nodes.ledger().rows("SELECT * FROM errands"))
+    return sale, tickets, orders
+
+
+def test_what_is_as_it_should_be_is_said_so(nodes):
+    server = nodes.start()
+    busy_sales(nodes, Shop(server))
+    done = nodes.reconcile()
+    assert done.code == 0 and "2 sales compared, 0 differ" in done.out, done
+    server.stop()
+    done = nodes.reconcile()
+    assert done.code == 0 and "2 sales compared, 0 differ" in done.out, done
+
+
+def test_every_difference_is_named_and_repaired(nodes):
+    shop = Shop(nodes.start())
+    sale, tickets, orders = busy_sales(nodes, shop)
+    gate = nodes.redis()
+    damage = [
+        (lambda: gate.hdel(nodes.key(sale, "orders"), orders["ann"]), sale, f"in the ledger, not in Redis: order {orders['ann']}: held"),
+        (lambda: gate.hset(nodes.key(sale, "orders"), str(10 ** 15), "1 1 500 1 0 0 3 0 0 eve"), sale, "in Redis, not in the ledger: order 1000000000000000"),
+        (lambda: gate.hdel(nodes.key(sale, "buyers"), "ann"), sale, "in the ledger, not in Redis: buyer 'ann': 1 orders that count"),
+        (lambda: gate.hset(nodes.key(sale, "buyers"), "eve", "1 0 7"), sale, "in Redis, not in the ledger: buyer 'eve'"),
+        (lambda: gate.zrem(nodes.key(sale, "holds"), orders["cat"]), sale, f"in the ledger, not in Redis: hold {orders['cat']}"),
+        (lambda: gate.hdel(nodes.key(sale, "keys"), "ann\0key-ann"), sale, "in the ledger, not in Redis: key 'key-ann' of 'ann'"),
+        (lambda: gate.hdel(nodes.key(tickets, "tokens"), "bob"), tickets, "in the ledger, not in Redis: token"),
+        (lambda: nodes.ledger().change("UPDATE sales SET available = available - 1, offered = offered - 1 WHERE id = ?", (int(sale),)), sale, "in the ledger, not in Redis: offered 21"),
+    ]
+    for harm, where, said in damage:
+        harm()
+        done = nodes.reconcile()
+        assert done.code == 1 and f"differs: sale {where}: {said}" in done.out, (said, done)
+        done = nodes.reconcile("--repair")
+        assert done.code == 0, done
+        done = nodes.reconcile()
+        assert done.code == 0 and "0 differ" in done.out, (said, done)
+    assert Shop(nodes.servers[0]).win(sale, "eve")
+
+
+def test_a_sale_that_the_ledger_does_not_know_is_named(nodes):
+    shop = Shop(nodes.start())
+    shop.win(shop.sale(stock=1)["id"], "ann")
+    nodes.redis().hset(nodes.key(4711, "state"), "terms", "x")
+    done = nodes.reconcile()
+    assert done.code == 1 and "differs: sale 4711: it is in Redis, and the ledger does not know it" in done.out, done
+
+
+def test_what_is_under_way_is_no_difference(nodes):
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=100000)["id"]
+    going = threading.Event()
+
+    def buy():
+        mine = Shop(nodes.servers[0])
+        at = 0
+        while not going.is_set():
+            at += 1
+            assert mine.grab(sale, f"buyer{at}").status == 201
+        mine.close()
+
+    buyer = threading.Thread(target=buy)
+    buyer.start()
+    try:
+        done = [nodes.reconcile() for _ in range(3)]
+    finally:
+        going.set()
+        buyer.join()
+    assert all(one.code == 0 for one in done), done
+
+
+def test_a_gate_of_its_own_has_nothing_to_compare(nodes):
+    nodes.gate = "local"
+    done = nodes.reconcile()
+    assert done.code == 2 and "gate is local" in done.err
