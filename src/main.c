@@ -447,14 +447,6 @@ static int command_serve(int argc, char **argv)
     return code;
 }
 
-static int command_version(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    printf("stampede %s\n", STAMPEDE_VERSION);
-    return EXIT_OK;
-}
-
 static const struct {
     const char *word;
     int (*run)(int argc, char **argv);
@@ -467,6 +459,7 @@ static const struct {
     { "repair", command_repair, "[--data DIR] [--yes] show what a damaged journal would lose; cut it when told" },
     { "reconcile", command_reconcile, "[--repair]           hold Redis against the ledger; build anew what differs" },
     { "config", command_config, "check [FILE]         say what is wrong with a configuration" },
+    { "health", command_health, "[ready] [options]    ask a running server whether it is alive, or ready" },
     { "routes", command_routes, "                     list the HTTP routes and who may use them" },
     { "version", command_version, "                     say which version this is" },
 };

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_BYTES_MAX 65536
 #define PATH_BYTES_MAX 4096
@@ -39,6 +40,15 @@ static enum fault file_make(const struct secret_file *file)
     return fault;
 }
 
+#define MODE_OTHERS 0037 /* whoever comes, and a group that could do more than read */
+#define MODE_GROUP 0040
+
+bool secret_file_kept(const struct stat *about)
+{
+    if ((about->st_mode & MODE_OTHERS) != 0) return false;
+    return (about->st_mode & MODE_GROUP) == 0 || about->st_uid != geteuid();
+}
+
 static enum fault file_check(int fd, const struct secret_file *file)
 {
     struct stat about;
@@ -50,7 +60,7 @@ static enum fault file_check(int fd, const struct secret_file *file)
         log_error(file->room, "%s is not a file of %s", file->path, file->what);
         return FAULT_CONFIG;
     }
-    if ((about.st_mode & 077) != 0) {
+    if (!secret_file_kept(&about)) {
         log_error(file->room,
                   "%s has mode %04o: others could read the %s; make it 0600 (chmod 600), and if they may have been read,"
                   " replace them",

@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/slice.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SECRET_FILE_FIRST_BYTES_MAX 1024
@@ -17,7 +18,12 @@ struct secret_file {
     size_t (*first)(char *out, size_t size);
 };
 
-/* All of it, until secret_file_release(). A file that others may read or write is FAULT_CONFIG. What is wrong has been
+/* Whether only those may read a file of this mode and owner who are to: its owner, or, where the owner is somebody else who
+ * handed it to us (systemd's credentials, secrets of Kubernetes and of Docker), the group through which we read it. */
+struct stat;
+bool secret_file_kept(const struct stat *about);
+
+/* All of it, until secret_file_release(). A file that is not kept, as above, is FAULT_CONFIG. What is wrong has been
  * logged, never with what the file says. */
 enum fault secret_file_read(const struct secret_file *file, struct slice *out) MUST_USE;
 void secret_file_release(struct slice text); /* wipes it */

@@ -94,3 +94,11 @@ int command_routes(int argc, char **argv)
     routes_print(&doors, stdout);
     return EXIT_OK;
 }
+
+int command_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("stampede %s\n", STAMPEDE_VERSION);
+    return EXIT_OK;
+}

@@ -14,7 +14,9 @@ int command_export(int argc, char **argv);    /* orders or sales as CSV or JSON 
 int command_repair(int argc, char **argv);    /* shows, and with --yes cuts, a damaged journal */
 int command_reconcile(int argc, char **argv); /* holds Redis against the ledger; with --repair builds anew what differs */
 int command_config(int argc, char **argv);    /* config check [FILE] */
+int command_health(int argc, char **argv);    /* asks a running server whether it is alive, or ready */
 int command_routes(int argc, char **argv);    /* the route table, one line each */
+int command_version(int argc, char **argv);
 
 /* Options of a tool: what config_load() takes. False: the mistake is on standard error. */
 bool command_options(struct config *config, int argc, char **argv);

@@ -8,40 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PASSWORD_VARIABLE "STAMPEDE_LEDGER_PASSWORD"
-
-static bool password_fits(struct command_places *out, struct slice password)
-{
-    while (password.len > 0 && (password.data[password.len - 1] == '\n' || password.data[password.len - 1] == '\r'))
-        password.len--;
-    if (password.len >= sizeof out->ledger.password || memchr(password.data, '\0', password.len) != NULL) return false;
-    memcpy(out->ledger.password, password.data, password.len);
-    out->ledger.password[password.len] = '\0';
-    return true;
-}
-
 /* Never among the flags: every user of the machine sees those. */
 static bool password_take(const struct config *config, struct command_places *out)
 {
-    const char *given = getenv(PASSWORD_VARIABLE);
-    if (config->ledger_password_file[0] == '\0') {
-        if (given == NULL || password_fits(out, slice_of(given))) return true;
-        fprintf(stderr, "stampede: the password in " PASSWORD_VARIABLE " is too long\n");
-        return false;
+    char password[PASSWORD_TEXT_BYTES];
+    const struct password_source source = { "ledger", "password of the ledger", config->ledger_password_file,
+                                            "STAMPEDE_LEDGER_PASSWORD" };
+    bool found = password_find(password, &source) == FAULT_NONE;
+    bool fits = strlen(password) < sizeof out->ledger.password;
+    if (found && fits) {
+        memcpy(out->ledger.password, password, strlen(password) + 1);
+    } else {
+        fprintf(stderr, "stampede: ledger_password_file or STAMPEDE_LEDGER_PASSWORD: %s\n",
+                found ? "longer than a password of a database may be" : "no password could be read");
     }
-    const struct secret_file file = { .room = "ledger",
-                                      .path = config->ledger_password_file,
-                                      .what = "password of the ledger" };
-    struct slice text;
-    if (secret_file_read(&file, &text) != FAULT_NONE) {
-        fprintf(stderr, "stampede: cannot read ledger_password_file %s\n", config->ledger_password_file);
-        return false;
-    }
-    bool fits = password_fits(out, text);
-    secret_file_release(text);
-    if (!fits)
-        fprintf(stderr, "stampede: ledger_password_file %s holds more than a password\n", config->ledger_password_file);
-    return fits;
+    OPENSSL_cleanse(password, sizeof password);
+    return found && fits;
 }
 
 static void tls_take(const struct config *config, struct ledger_place *out)

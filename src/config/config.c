@@ -280,6 +280,22 @@ static bool flags_apply(struct config *config, int argc, char **argv, struct con
     return true;
 }
 
+/* Where systemd, and our image, put the secrets that were handed to this process. */
+static bool secrets_place(struct config *config, struct config_mistake *mistake)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    if (folder == NULL || folder[0] == '\0') return true;
+    for (size_t i = 0; i < OPTIONS_COUNT; i++) {
+        char *path = (char *)config + options[i].offset, given[CONFIG_TEXT_BYTES];
+        if (!options[i].secret || path[0] == '\0' || path[0] == '/') continue;
+        memcpy(given, path, sizeof given);
+        if (snprintf(path, CONFIG_TEXT_BYTES, "%s/%s", folder, given) < CONFIG_TEXT_BYTES) continue;
+        mistake_say(mistake, "%s: its path under CREDENTIALS_DIRECTORY is too long", options[i].name);
+        return false;
+    }
+    return true;
+}
+
 enum fault config_load(struct config *out, const char *file, int argc, char **argv, struct config_mistake *mistake)
 {
     config_defaults(out);
@@ -288,7 +304,7 @@ enum fault config_load(struct config *out, const char *file, int argc, char **ar
         if (!reading_run(&reading) || reading.mistakes > 0) return FAULT_CONFIG;
     }
     if (!environment_apply(out, mistake) || !lines_from_environment(out, mistake)) return FAULT_CONFIG;
-    if (!flags_apply(out, argc, argv, mistake)) return FAULT_CONFIG;
+    if (!flags_apply(out, argc, argv, mistake) || !secrets_place(out, mistake)) return FAULT_CONFIG;
     return config_agrees(out, mistake) ? FAULT_NONE : FAULT_CONFIG;
 }
 

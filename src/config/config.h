@@ -5,7 +5,8 @@
  * (config/options.h).
  *
  * An unknown name in the file or among the flags is a mistake. In the environment it is not: a cluster puts names of its own
- * there, such as STAMPEDE_SERVICE_HOST. Secrets are no options, because flags are seen by every user of the machine. */
+ * there, such as STAMPEDE_SERVICE_HOST. Secrets are no options, because flags are seen by every user of the machine; paths
+ * of theirs are, and one that is relative is of $CREDENTIALS_DIRECTORY where that is set, whoever gave it. */
 #ifndef STAMPEDE_CONFIG_CONFIG_H
 #define STAMPEDE_CONFIG_CONFIG_H
 

@@ -26,6 +26,7 @@ struct option {
     int64_t min, max;
     const char *choices; /* separated by one space */
     bool reloads;        /* SIGHUP makes a new value count */
+    bool secret;         /* a path of a secret: a relative one is of $CREDENTIALS_DIRECTORY where that is set */
     /* Of a text with a form of its own: whether value has it; else mistake is a sentence. NULL: any text will do. */
     bool (*check)(struct slice value, char mistake[256]);
     const char *help; /* one sentence */

@@ -1,5 +1,6 @@
 #include "redis/redis.h"
 
+#include "base/secret_file.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -9,9 +10,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* A group may read: that is how Kubernetes hands a secret to a process that is not root. */
-#define MODE_OTHERS 0027
 
 static bool password_take(char *out, struct slice text, const char *where, char *sentence)
 {
@@ -39,7 +37,7 @@ static bool file_take(char *out, const char *path, char *sentence)
         return false;
     }
     bool good = false;
-    if (S_ISREG(about.st_mode) && (about.st_mode & MODE_OTHERS) != 0) {
+    if (S_ISREG(about.st_mode) && !secret_file_kept(&about)) {
         snprintf(sentence, REDIS_SENTENCE_BYTES,
                  "The password file %.200s has mode %04o, so others can read or change it: make it 0600 (chmod 600), and "
                  "change the password if it may have been read.",

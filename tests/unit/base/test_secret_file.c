@@ -70,6 +70,25 @@ static void a_file_that_others_may_read_is_refused(void **state)
     assert_int_equal(find("secret", 0604, out), FAULT_CONFIG);
 }
 
+/* As systemd's credentials and secrets of Kubernetes and Docker come: owned by somebody else, readable through a group. */
+static void a_group_may_read_what_somebody_else_hands_to_us(void **state)
+{
+    (void)state;
+    static const struct {
+        mode_t mode;
+        bool ours, theirs;
+    } script[] = {
+        { 0400, true, true },   { 0600, true, true },   { 0440, false, true },  { 0640, false, true },
+        { 0660, false, false }, { 0444, false, false }, { 0604, false, false }, { 0450, false, false },
+    };
+    for (size_t i = 0; i < sizeof script / sizeof *script; i++) {
+        struct stat about = { .st_mode = S_IFREG | script[i].mode, .st_uid = geteuid() };
+        assert_int_equal(secret_file_kept(&about), script[i].ours);
+        about.st_uid = geteuid() + 1;
+        assert_int_equal(secret_file_kept(&about), script[i].theirs);
+    }
+}
+
 static void an_empty_or_endless_line_is_refused(void **state)
 {
     (void)state;
@@ -102,6 +121,7 @@ int main(void)
         cmocka_unit_test(the_first_line_of_the_file_is_the_password),
         cmocka_unit_test(the_environment_counts_where_there_is_no_file),
         cmocka_unit_test(a_file_that_others_may_read_is_refused),
+        cmocka_unit_test(a_group_may_read_what_somebody_else_hands_to_us),
         cmocka_unit_test(an_empty_or_endless_line_is_refused),
         cmocka_unit_test(a_file_that_is_not_there_is_a_fault),
     };

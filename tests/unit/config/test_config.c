@@ -205,6 +205,72 @@ static void a_certificate_needs_its_key_and_a_key_its_certificate(void **state)
     assert_int_equal(load_flags(FLAGS("--tls-key", "k.pem", "--tls-cert", "c.pem")), FAULT_NONE);
 }
 
+/* One rule for all of them, wherever the name stands. */
+static void a_relative_name_of_a_secret_is_of_the_credentials_directory(void **state)
+{
+    (void)state;
+    static const char *const secrets[] = { "ledger_password_file", "resp_accounts", "keys", "payment_keys",
+                                           "publish_password_file" };
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+        char text[128];
+        const char *value = (const char *)&config + option_find(slice_of(secrets[i]), '_')->offset;
+        snprintf(text, sizeof text, "%s = name\n", secrets[i]);
+        unsetenv("CREDENTIALS_DIRECTORY");
+        assert_int_equal(load_file(text), FAULT_NONE);
+        assert_string_equal(value, "name");
+        setenv("CREDENTIALS_DIRECTORY", "/run/credentials/stampede.service", 1);
+        assert_int_equal(load_file(text), FAULT_NONE);
+        assert_string_equal(value, "/run/credentials/stampede.service/name");
+        snprintf(text, sizeof text, "%s = /etc/name\n", secrets[i]);
+        assert_int_equal(load_file(text), FAULT_NONE);
+        assert_string_equal(value, "/etc/name");
+        assert_int_equal(load_file(""), FAULT_NONE);
+        assert_string_equal(value, "");
+    }
+    assert_int_equal(load_flags(FLAGS("--keys", "a/b", "--tls-key=k", "--tls-cert=c")), FAULT_NONE);
+    assert_string_equal(config.keys, "/run/credentials/stampede.service/a/b");
+    assert_string_equal(config.tls_key, "/run/credentials/stampede.service/k");
+    assert_string_equal(config.tls_cert, "c"); /* no secret */
+    setenv("STAMPEDE_KEYS", "k", 1);
+    assert_int_equal(load_file("data = d\nblocks = b\n"), FAULT_NONE);
+    assert_string_equal(config.keys, "/run/credentials/stampede.service/k");
+    assert_string_equal(config.data, "d");
+    assert_string_equal(config.blocks, "b");
+    unsetenv("STAMPEDE_KEYS");
+    setenv("CREDENTIALS_DIRECTORY", "", 1);
+    assert_int_equal(load_flags(FLAGS("--keys", "k")), FAULT_NONE);
+    assert_string_equal(config.keys, "k");
+    unsetenv("CREDENTIALS_DIRECTORY");
+}
+
+static void a_path_of_a_secret_that_is_too_long_is_a_mistake(void **state)
+{
+    (void)state;
+    char folder[CONFIG_TEXT_BYTES];
+    memset(folder, 'a', sizeof folder - 1);
+    folder[0] = '/';
+    folder[sizeof folder - 1] = '\0';
+    setenv("CREDENTIALS_DIRECTORY", folder, 1);
+    assert_int_equal(load_file("keys = name\n"), FAULT_CONFIG);
+    assert_non_null(strstr(mistake.text, "keys"));
+    assert_int_equal(load_file("keys = /name\n"), FAULT_NONE);
+    unsetenv("CREDENTIALS_DIRECTORY");
+}
+
+/* By its name: whoever adds a password file has it follow the rule. */
+static void every_path_of_a_secret_follows_the_rule(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < OPTIONS_COUNT; i++) {
+        const char *name = options[i].name;
+        bool secret = strstr(name, "password_file") != NULL || strcmp(name, "keys") == 0 ||
+                      strcmp(name, "payment_keys") == 0 || strcmp(name, "resp_accounts") == 0 ||
+                      strcmp(name, "tls_key") == 0;
+        assert_int_equal(options[i].secret, secret);
+        if (secret) assert_int_equal(options[i].kind, OPTION_PATH);
+    }
+}
+
 static void a_check_tells_every_mistake_with_its_line(void **state)
 {
     (void)state;
@@ -333,6 +399,9 @@ int main(void)
         cmocka_unit_test(mistakes_among_flags_name_the_flag),
         cmocka_unit_test(mistakes_in_the_environment_name_the_variable),
         cmocka_unit_test(a_certificate_needs_its_key_and_a_key_its_certificate),
+        cmocka_unit_test(a_relative_name_of_a_secret_is_of_the_credentials_directory),
+        cmocka_unit_test(a_path_of_a_secret_that_is_too_long_is_a_mistake),
+        cmocka_unit_test(every_path_of_a_secret_follows_the_rule),
         cmocka_unit_test(a_check_tells_every_mistake_with_its_line),
         cmocka_unit_test(the_file_is_named_by_flag_or_environment),
         cmocka_unit_test(a_reload_takes_what_it_may_and_names_the_rest),

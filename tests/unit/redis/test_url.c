@@ -156,9 +156,9 @@ static void a_password_comes_from_a_file_before_the_environment(void **state)
     password_file(path, "p w:@/\r\nsecond line", 0600);
     assert_true(redis_password_find(out, path, "TEST_PASSWORD", sentence));
     assert_string_equal(out, "p w:@/");
-    password_file(path, "shared", 0440);
-    assert_true(redis_password_find(out, path, "TEST_PASSWORD", sentence));
-    unlink(path);
+    password_file(path, "shared", 0640);
+    assert_false(redis_password_find(out, path, "TEST_PASSWORD", sentence));
+    assert_non_null(strstr(sentence, "mode 0640"));
     password_file(path, "shared", 0604);
     assert_false(redis_password_find(out, path, "TEST_PASSWORD", sentence));
     assert_non_null(strstr(sentence, "mode 0604"));
