@@ -7,6 +7,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 
 import pytest
 from harness import Client, Server, Shop, end_with_parent, eventually, mint_name, problem
@@ -26,8 +27,9 @@ def port_free():
 class Front:
     """nginx with the file as it is delivered, but for the ports, the files and the name of the shop."""
 
-    def __init__(self, server, folder, rate=None):
+    def __init__(self, server, folder, rate=None, others=()):
         self.server, self.folder, self.rate = server, folder, rate
+        self.servers = [server, *others]
         self.host, self.port, self.plain_port = "127.0.0.1", port_free(), port_free()
         self.context = None
         self.process = None
@@ -44,7 +46,7 @@ class Front:
             "/var/log/nginx/error.log": f"{self.folder}/error.log",
             "/var/log/nginx/access.log combined buffer=64k flush=1s": f"{self.folder}/access.log",
             "\nhttp {\n": f"\nhttp {{\n{temporary}",
-            "server 127.0.0.1:20080;": f"server {self.server.host}:{self.server.port};",
+            "        server 127.0.0.1:20080;\n": "".join(f"        server {one.host}:{one.port};\n" for one in self.servers),
             "listen [::]:80;": f"listen [::1]:{self.plain_port};",
             "listen [::]:443 ssl http2;": f"listen [::1]:{self.port} ssl http2;",
             "listen 80;": f"listen 127.0.0.1:{self.plain_port};",
@@ -304,3 +306,70 @@ def test_a_server_that_is_away_is_told_as_outcome_unknown(own_server, tmp_path):
             assert client.get("/healthz").status == 200
     finally:
         one.stop()
+
+
+def test_buyers_are_spread_over_several_nodes_and_each_keeps_to_one(own_server, tmp_path):
+    nodes = [own_server("--proxies", "127.0.0.1") for _ in range(2)]
+    one = Front(nodes[0], tmp_path, rate=10000, others=nodes[1:]).start()
+    try:
+        # Two that share nothing tell who was asked: a token of the first is nobody's on the second.
+        homes = []
+        for i in range(40):
+            with From(one, "127.0.0.92") as client:
+                token = nodes[0].token(f"buyer-{i}")
+                homes.append({client.get("/v1/orders", token).status for _ in range(3)})
+        assert all(len(home) == 1 for home in homes), "a buyer was sent to and fro"
+        assert {200, 401} == set.union(*homes), homes
+    finally:
+        one.stop()
+
+
+def test_a_node_that_is_gone_costs_nobody_a_purchase(own_server, tmp_path):
+    """What did not reach it goes to the other one, POST too."""
+    nodes = [own_server("--proxies", "127.0.0.1") for _ in range(2)]
+    one = Front(nodes[0], tmp_path, rate=10000, others=nodes[1:]).start()
+    try:
+        shop = Shop(nodes[0])
+        sale = shop.sale(stock=100)["id"]
+        nodes[1].stop()  # and not one failed request has told nginx so before
+        for i in range(30):
+            with From(one, "127.0.0.93") as client:
+                assert client.post(f"/v1/sales/{sale}/grabs", None, nodes[0].token(f"buyer-{i}")).status == 201
+        assert shop.counts(sale)[3] == 30
+        shop.close()
+    finally:
+        one.stop()
+
+
+class Dying:
+    """A node that dies over every request: it reads one, counts it, and is gone without an answer."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.host, self.port = self.socket.getsockname()
+        self.asked = []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                peer, _ = self.socket.accept()
+            except OSError:
+                return
+            with peer:
+                self.asked.append(peer.recv(65536).split(b" ")[0].decode())
+
+
+@pytest.mark.parametrize("method,path", [("GET", "/luck/1"), ("GET", "/luck"), ("PUT", "/shop/cart/add"), ("POST", "/v1/sales/1/grabs"), ("POST", "/api/users"), ("PATCH", "/api/users/s/coupons/c")])
+def test_what_may_have_bought_something_is_never_sent_twice(tmp_path, method, path):
+    nodes = [Dying(), Dying()]
+    one = Front(nodes[0], tmp_path, rate=10000, others=nodes[1:]).start()
+    try:
+        with From(one, "127.0.0.94") as client:
+            answer = client.request(method, path)
+        assert answer.status == 503 and "Idempotency-Key" in answer.body.decode(), answer
+        assert [*nodes[0].asked, *nodes[1].asked] == [method]
+    finally:
+        one.stop()
+        for node in nodes:
+            node.socket.close()
