@@ -209,11 +209,6 @@ static void node_connect(struct redis_node *node)
     if (failed != 0) lookup_done(&node->lookup, failed, NULL);
 }
 
-void node_want(struct redis_node *node)
-{
-    if (node->state == NODE_IDLE) node_connect(node);
-}
-
 bool node_idle(const struct redis_node *node)
 {
     return node->waiting.count == 0 && (node->link == NULL || node->link->first == node->link->next);
@@ -278,6 +273,13 @@ static void node_recheck(struct redis_node *node)
     if (node->rechecking || now_ms - node->rechecked_ms < RECHECK_MS_MIN || !put_info(node)) return;
     node->rechecking = true;
     node->rechecked_ms = now_ms;
+}
+
+/* A replica that took over is asked who it is now, also where no call would find out. */
+void node_want(struct redis_node *node)
+{
+    if (node->state == NODE_IDLE) node_connect(node);
+    if (node->state == NODE_READY && !node->facts.is_master) node_recheck(node);
 }
 
 void node_demoted(struct redis_node *node)
