@@ -74,7 +74,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAG
 .SECONDARY:
 .SECONDEXPANSION:
 .DEFAULT_GOAL := all
-.PHONY: all run test bench campaign asan tsan fuzz fmt install clean deps help unit-tests sim-tests probes fuzzers archive
+.PHONY: all run cluster cluster-stop test bench campaign asan tsan fuzz fmt install clean deps help unit-tests sim-tests probes fuzzers archive
 
 all: $(BINARY)
 archive: $(ARCHIVE)
@@ -86,6 +86,7 @@ fuzzers: $(FUZZERS)
 help:
 	@echo 'make            build $(BINARY)'
 	@echo 'make run        install what is missing, build, serve with the data in $(DATA)'
+	@echo 'make cluster    several machines on this one: MariaDB, a Redis Cluster, three nodes, nginx; make cluster-stop ends it'
 	@echo 'make test       every test; the last line is "N passed, N failed"'
 	@echo 'make bench      throughput and latency against nginx, interleaved'
 	@echo 'make campaign   the long runs: kill -9, power loss, a receiver dead for minutes'
@@ -93,7 +94,7 @@ help:
 	@echo 'make fuzz T=http [SECONDS=60]'
 	@echo 'make fmt        clang-format over every C file'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR='
-	@echo 'make deps       packages for running; G="run test bench" for more'
+	@echo 'make deps       packages for running; G="run test bench cluster" for more'
 	@echo 'make clean      remove $(BUILD)'
 
 deps:
@@ -105,6 +106,15 @@ run:
 	@$(SUBMAKE) all
 	@tools/try
 	@exec $(BINARY) serve --data $(DATA)
+
+# ARGS="--port 8080 --nodes 5" chooses. Only what was started by it is ended, whatever else runs here.
+cluster:
+	@tools/install-deps run cluster
+	@$(SUBMAKE) all
+	@$(PYTHON) tools/cluster start --binary $(BINARY) --state $(BUILD)/cluster.json $(ARGS)
+
+cluster-stop:
+	@$(PYTHON) tools/cluster stop --state $(BUILD)/cluster.json $(ARGS)
 
 test:
 	@tools/install-deps run test
@@ -137,13 +147,14 @@ fmt:
 
 install: $(BINARY)
 	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/stampede
-	install -d $(DESTDIR)$(SYSCONFDIR)/stampede $(DESTDIR)$(PREFIX)/share/doc/stampede/doors
+	install -d $(DESTDIR)$(SYSCONFDIR)/stampede $(DESTDIR)$(PREFIX)/share/doc/stampede/doors $(DESTDIR)$(PREFIX)/share/doc/stampede/conf
 	if [ -e $(DESTDIR)$(SYSCONFDIR)/stampede/stampede.conf ]; then \
 	    install -m 0644 conf/stampede.conf $(DESTDIR)$(SYSCONFDIR)/stampede/stampede.conf.new; \
 	else \
 	    install -m 0644 conf/stampede.conf $(DESTDIR)$(SYSCONFDIR)/stampede/stampede.conf; \
 	fi
 	install -m 0644 $(wildcard *.md LICENSE docs/*.md docs/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/stampede
+	install -m 0644 $(wildcard conf/*.conf) $(DESTDIR)$(PREFIX)/share/doc/stampede/conf
 	install -m 0644 $(wildcard docs/doors/*.md) $(DESTDIR)$(PREFIX)/share/doc/stampede/doors
 
 clean:
