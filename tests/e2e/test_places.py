@@ -1,5 +1,7 @@
 """Places in line, for pages that poll: one place is worth one win."""
 
+import contextlib
+
 import pytest
 
 from harness import Shop, eventually
@@ -37,7 +39,10 @@ def test_an_admitted_place_is_worth_one_win(server):
     answer = shop.client.post(f"/v1/sales/{sale}/line", None, token)
     path = f"/v1/sales/{sale}/line/{answer.json()['place']}"
     first = eventually(lambda: (look := shop.client.get(path, token)).json().get("token") and look)
-    with park(server, sale, shop.buyer("bob")), park(server, sale, shop.buyer("cat")):
+    others = [shop.buyer(name) for name in ("bob", "cat", "dan", "eve", "fay", "gil")]
+    with contextlib.ExitStack() as crowd:
+        for other in others:
+            crowd.enter_context(park(server, sale, other))
         assert shop.client.get(path, token).json()["state"] == "admitted", "the same place while its token is not spent"
         won = shop.grab(sale, "ann", purchase=first.json()["token"])
         assert won.status == 201
