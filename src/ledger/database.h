@@ -167,6 +167,10 @@ enum statement {
     STATEMENT_REBUILD_ORDERS,
     STATEMENT_REBUILD_TOKENS,
     STATEMENT_REVOKED_AFTER,
+    STATEMENT_REFUSAL,
+    STATEMENT_REFUSAL_INSERT,
+    STATEMENT_REFUSALS_DELETE,
+    STATEMENT_SALE_REFUSED,
     STATEMENT_COUNT
 };
 extern const char *const statement_sql[STATEMENT_COUNT]; /* as SQLite reads it */
@@ -231,6 +235,7 @@ struct tally {
     uint64_t epoch;
     uint32_t grabs_per_buyer_max;
     int64_t tokens_left; /* to be given, as the row has it */
+    bool refused;        /* something, in this epoch: see shared_take.c */
 };
 #define TALLIES 1024
 
@@ -330,7 +335,7 @@ enum fault small_end(struct ledger *ledger, enum fault fault) MUST_USE;
 /* What is known of a sale while decisions about it are filed: see struct tally. A sale without tokens_max never runs out. */
 #define SALE_LEFT_COLUMNS                                                                                                   \
     "available, sold_out_ms, epoch, grabs_per_buyer_max,"                                                                   \
-    " CASE WHEN tokens_max = 0 THEN 9223372036854775807 ELSE tokens_max - tokens_given END"
+    " CASE WHEN tokens_max = 0 THEN 9223372036854775807 ELSE tokens_max - tokens_given END, refused_epoch"
 #define SHELVED_COLUMNS SALE_COLUMNS ", version, epoch"
 #define EVENT_COLUMNS "id, seller, name, description, opens_ms, created_ms, subscribers, told"
 #define TOKEN_COLUMNS "nonce, sale, buyer, given_ms, spent"

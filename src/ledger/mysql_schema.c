@@ -66,6 +66,7 @@ static const char *const version_1[] = {
     " sold_out_ms BIGINT NOT NULL DEFAULT 0,"
     " version BIGINT NOT NULL DEFAULT 0,"
     " epoch BIGINT NOT NULL DEFAULT 0,"
+    " refused_epoch BIGINT NOT NULL DEFAULT 0,"
     " over_ms BIGINT GENERATED ALWAYS AS (CASE WHEN closed <> 0 THEN 0 WHEN closes_ms = 0 THEN 9223372036854775807"
     "  ELSE closes_ms END) VIRTUAL,"
     " UNIQUE KEY sales_by_name (seller, name),"
@@ -211,6 +212,7 @@ static const char *const version_1[] = {
     " sale BIGINT NOT NULL,"
     " units BIGINT NOT NULL,"
     " at_ms BIGINT NOT NULL" TABLE_END,
+    "CREATE TABLE refusals (no BIGINT PRIMARY KEY, sale BIGINT NOT NULL, KEY refusals_by_sale (sale)" TABLE_END,
     "CREATE TABLE errands ("
     " id BIGINT PRIMARY KEY AUTO_INCREMENT,"
     " kind TINYINT NOT NULL,"

@@ -16,6 +16,7 @@ enum fault numbers_begin(struct ledger *ledger, struct tally *tally)
         tally->epoch = (uint64_t)column_number(s, 2);
         tally->grabs_per_buyer_max = (uint32_t)column_number(s, 3);
         tally->tokens_left = column_number(s, 4);
+        tally->refused = tally->epoch != 0 && column_number(s, 5) == (int64_t)tally->epoch;
     }
     return statement_close(ledger, STATEMENT_SALE_LEFT, step);
 }

@@ -78,6 +78,7 @@ static const char *const schema[] = {
     " sold_out_ms INTEGER NOT NULL DEFAULT 0,"
     " version INTEGER NOT NULL DEFAULT 0,"
     " epoch INTEGER NOT NULL DEFAULT 0,"
+    " refused_epoch INTEGER NOT NULL DEFAULT 0," /* of the last refusal */
     " over_ms INTEGER GENERATED ALWAYS AS"
     "  (CASE WHEN closed THEN 0 WHEN closes_ms = 0 THEN 9223372036854775807 ELSE closes_ms END) VIRTUAL,"
     " UNIQUE (seller, name),"
@@ -231,6 +232,8 @@ static const char *const schema[] = {
     " sale INTEGER NOT NULL,"
     " units INTEGER NOT NULL,"
     " at_ms INTEGER NOT NULL) STRICT",
+    "CREATE TABLE refusals (no INTEGER PRIMARY KEY, sale INTEGER NOT NULL) STRICT",
+    "CREATE INDEX refusals_by_sale ON refusals (sale)",
     "CREATE TABLE errands ("
     " id INTEGER PRIMARY KEY AUTOINCREMENT,"
     " kind INTEGER NOT NULL,"

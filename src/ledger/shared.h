@@ -21,8 +21,8 @@ enum take_result {
     TAKE_REPEATED,     /* the buyer's Idempotency-Key has won before: there is that order */
     TAKE_ALREADY_WON,  /* the buyer has as many orders as the sale allows: there is one of them */
     TAKE_SOLD_OUT,     /* fewer are available than it takes */
-    TAKE_REFUSED,      /* its token is spent or unknown, or none are left to be given; its order is not as it should be, or
-                          something else has its number; there is no such sale */
+    TAKE_REFUSED,      /* its token is spent or another's, or none are left to be given; its order is not as it should be, or
+                          something else has its number; there is no such sale; or it was refused before, in this epoch */
 };
 #define LEDGER_TAKES_MAX 512 /* at a time */
 struct ledger_take {

@@ -201,16 +201,16 @@ struct raising {
     uint64_t sale_id, epoch;
 };
 
-/* Where one engine has decided until now, its orders have no nth yet. */
-static enum fault orders_number(struct ledger *ledger, uint64_t sale_id)
+static enum fault sale_run(struct ledger *ledger, enum statement id, uint64_t sale_id)
 {
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_ORDERS_NUMBER, &s);
+    enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, sale_id);
-    return statement_close(ledger, STATEMENT_ORDERS_NUMBER, cursor_step(s));
+    return statement_close(ledger, id, cursor_step(s));
 }
 
+/* Where one engine has decided until now, its orders have no nth yet. */
 static enum fault raise_work(struct ledger *ledger, void *arg, bool *wrote)
 {
     struct raising *raising = arg;
@@ -222,7 +222,8 @@ static enum fault raise_work(struct ledger *ledger, void *arg, bool *wrote)
     if (fault != FAULT_NONE || !tally->there) return fault;
     *wrote = true;
     raising->epoch = tally->epoch + 1;
-    if (tally->epoch == 0) fault = orders_number(ledger, raising->sale_id);
+    if (tally->epoch == 0) fault = sale_run(ledger, STATEMENT_ORDERS_NUMBER, raising->sale_id);
+    if (fault == FAULT_NONE && tally->refused) fault = sale_run(ledger, STATEMENT_REFUSALS_DELETE, raising->sale_id);
     if (fault == FAULT_NONE) fault = version_next(ledger, &version);
     return fault != FAULT_NONE ? fault : version_write(ledger, STATEMENT_SALE_EPOCH, raising->sale_id, version);
 }

@@ -1,5 +1,9 @@
 /* Takes: what gates have decided that takes from a sale, filed in batches. Most of them are wins that nothing stands
- * against: their rows are written together, and only where a unique key objects are they looked at one by one. */
+ * against: their rows are written together, and only where a unique key objects are they looked at one by one.
+ *
+ * What was refused once stays refused until its epoch ends, and with it all that was not filed: whoever asked for it has
+ * been told so, while another node may have read it in the sale's log before it was taken back there, and come with it when
+ * something is available again. Refusals are rare, so the row of the sale says whether there were any to be looked for. */
 #include "ledger/shared_file.h"
 
 #include <assert.h>
@@ -40,15 +44,76 @@ static struct ledger_key win_key(const struct decision *d)
     return (struct ledger_key){ .sale_id = d->sale_id, .buyer = d->won.buyer, .key = d->won.key };
 }
 
-static enum fault token_is_good(struct ledger *ledger, const struct decision *d, bool *good)
+static enum fault refusal_find(struct ledger *ledger, const struct ledger_take *take, const struct tally *tally, bool *found)
 {
-    *good = true;
+    *found = false;
+    struct cursor *s;
+    enum fault fault = tally->refused ? statement_open(ledger, STATEMENT_REFUSAL, &s) : FAULT_NONE;
+    if (fault != FAULT_NONE || !tally->refused) return fault;
+    bind_number(s, 1, take->decision.seq);
+    enum step step = cursor_step(s);
+    *found = step == STEP_ROW;
+    return statement_close(ledger, STATEMENT_REFUSAL, step);
+}
+
+static bool take_is_refused(const struct ledger_take *take)
+{
+    return take->result != TAKE_FILED && take->result != TAKE_FILED_BEFORE && take->result != TAKE_STALE;
+}
+
+/* An order that is taken again keeps its number, and what became of it stands in its row. */
+static enum fault refusal_keep(struct ledger *ledger, const struct ledger_take *take, struct tally *tally)
+{
+    struct cursor *s;
+    if (!take_is_refused(take) || take->epoch != tally->epoch || take->decision.kind == DECISION_RETAKEN) return FAULT_NONE;
+    enum fault fault = statement_open(ledger, STATEMENT_REFUSAL_INSERT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, take->decision.seq);
+    bind_number(s, 2, take->decision.sale_id);
+    fault = statement_close(ledger, STATEMENT_REFUSAL_INSERT, cursor_step(s));
+    if (fault != FAULT_NONE || tally->refused) return fault;
+    tally->refused = true;
+    fault = statement_open(ledger, STATEMENT_SALE_REFUSED, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, take->decision.sale_id);
+    return statement_close(ledger, STATEMENT_SALE_REFUSED, cursor_step(s));
+}
+
+/* *there: whether the ledger has heard of the token at all. */
+static enum fault token_is_good(struct ledger *ledger, const struct decision *d, bool *good, bool *there)
+{
+    *good = *there = true;
     if (d->won.token_nonce == 0) return FAULT_NONE;
     struct ledger_token token;
     enum fault fault = filing_flush_one(ledger, STATEMENT_TOKEN_INSERT);
-    if (fault == FAULT_NONE) fault = ledger_token(ledger, d->won.token_nonce, &token, good);
-    *good = *good && token.sale_id == d->sale_id && slice_is(d->won.buyer, token.buyer) && token.spent == 0;
+    if (fault == FAULT_NONE) fault = ledger_token(ledger, d->won.token_nonce, &token, there);
+    *good = *there && token.sale_id == d->sale_id && slice_is(d->won.buyer, token.buyer) && token.spent == 0;
     return fault;
+}
+
+static bool tokens_are_left(const struct tally *tally)
+{
+    return tally->tokens_left - tally->tokens_given > 0;
+}
+
+/* The gate gives a token before it takes it for a win, but where buyers are told before the ledger is, the two may be filed
+ * the other way round, by two threads. A gate of this epoch takes none that it has not given: the token is filed here. */
+static enum fault token_bring(struct ledger *ledger, struct ledger_take *take, const struct tally *tally)
+{
+    const struct decision *d = &take->decision;
+    bool good, there;
+    enum fault fault = token_is_good(ledger, d, &good, &there);
+    if (fault != FAULT_NONE || good) return fault;
+    if (there || !tokens_are_left(tally)) {
+        take->result = TAKE_REFUSED;
+        return FAULT_NONE;
+    }
+    const struct decision given = { .kind = DECISION_TOKEN_GIVEN,
+                                    .seq = d->won.token_nonce,
+                                    .sale_id = d->sale_id,
+                                    .at_ms = d->at_ms,
+                                    .token_given = { .buyer = d->won.buyer } };
+    return shared_tell(ledger, &given, file_token(ledger, &given));
 }
 
 /* A number made by a node names one order only: what may differ in its row is what became of it. */
@@ -84,14 +149,8 @@ static enum fault win_judge(struct ledger *ledger, struct ledger_take *take, con
         take->result = TAKE_ALREADY_WON;
         return there_read(ledger, place->order_no, &take->there);
     }
-    if (d->won.units > units_left(tally)) {
-        take->result = TAKE_SOLD_OUT;
-        return FAULT_NONE;
-    }
-    bool good;
-    fault = token_is_good(ledger, d, &good);
-    if (!good) take->result = TAKE_REFUSED;
-    return fault;
+    if (d->won.units > units_left(tally)) take->result = TAKE_SOLD_OUT;
+    return FAULT_NONE;
 }
 
 static enum fault win_write(struct ledger *ledger, const struct decision *d, uint32_t nth, bool *conflict)
@@ -112,7 +171,7 @@ static enum fault win_take(struct ledger *ledger, struct ledger_take *take, cons
 {
     const struct decision *d = &take->decision;
     struct ledger_order row;
-    bool found, conflict;
+    bool found, refused, conflict;
     enum fault fault = ledger_order(ledger, d->seq, &row, &found);
     if (fault != FAULT_NONE) return fault;
     if (found) {
@@ -124,7 +183,10 @@ static enum fault win_take(struct ledger *ledger, struct ledger_take *take, cons
     if (take->epoch != tally->epoch) return FAULT_NONE;
 
     struct buyer_place place;
-    fault = win_judge(ledger, take, tally, &place);
+    fault = refusal_find(ledger, take, tally, &refused);
+    if (fault == FAULT_NONE) fault = win_judge(ledger, take, tally, &place);
+    if (refused && take->result == TAKE_FILED) take->result = TAKE_REFUSED;
+    if (fault == FAULT_NONE && take->result == TAKE_FILED) fault = token_bring(ledger, take, tally);
     if (fault != FAULT_NONE || take->result != TAKE_FILED) return fault;
     fault = win_write(ledger, d, place.nth, &conflict);
     if (fault == FAULT_NONE && conflict) return filing_damage(ledger, d->seq, ledger_error(ledger));
@@ -144,7 +206,10 @@ static enum fault token_take(struct ledger *ledger, struct ledger_take *take, co
         take->result = same ? TAKE_FILED_BEFORE : TAKE_REFUSED;
         return FAULT_NONE;
     }
-    bool left = tally->tokens_left - tally->tokens_given > 0;
+    bool refused;
+    fault = refusal_find(ledger, take, tally, &refused);
+    if (fault != FAULT_NONE) return fault;
+    bool left = tokens_are_left(tally) && !refused;
     take->result = take->epoch != tally->epoch ? TAKE_STALE : left ? TAKE_FILED : TAKE_REFUSED;
     return take->result != TAKE_FILED ? FAULT_NONE : shared_tell(ledger, d, file_token(ledger, d));
 }
@@ -185,7 +250,10 @@ static enum fault withdrawal_take(struct ledger *ledger, struct ledger_take *tak
         take->result = same ? TAKE_FILED_BEFORE : TAKE_REFUSED;
         return FAULT_NONE;
     }
-    bool left = -d->stock_added <= units_left(tally);
+    bool refused;
+    fault = refusal_find(ledger, take, tally, &refused);
+    if (fault != FAULT_NONE) return fault;
+    bool left = -d->stock_added <= units_left(tally) && !refused;
     take->result = take->epoch != tally->epoch ? TAKE_STALE : left ? TAKE_FILED : TAKE_SOLD_OUT;
     return take->result != TAKE_FILED ? FAULT_NONE : shared_tell(ledger, d, withdrawal_file(ledger, d));
 }
@@ -225,14 +293,8 @@ static enum fault retaken_take(struct ledger *ledger, struct ledger_take *take, 
     return fault != FAULT_NONE ? fault : order_nth(ledger, row.order.no, place.nth);
 }
 
-/* One by itself, whatever stands against it. */
-static enum fault take_file(struct ledger *ledger, struct ledger_take *take)
+static enum fault take_judge(struct ledger *ledger, struct ledger_take *take, const struct tally *tally)
 {
-    struct tally *tally;
-    enum fault fault = sale_find(ledger, take->decision.sale_id, &tally);
-    if (fault != FAULT_NONE) return fault;
-    take->result = TAKE_REFUSED;
-    if (!tally->there) return FAULT_NONE;
     switch (take->decision.kind) {
     case DECISION_WON:
         return win_take(ledger, take, tally);
@@ -248,6 +310,17 @@ static enum fault take_file(struct ledger *ledger, struct ledger_take *take)
     }
 }
 
+/* One by itself, whatever stands against it. */
+static enum fault take_file(struct ledger *ledger, struct ledger_take *take)
+{
+    struct tally *tally;
+    enum fault fault = sale_find(ledger, take->decision.sale_id, &tally);
+    take->result = TAKE_REFUSED;
+    if (fault != FAULT_NONE || !tally->there) return fault;
+    fault = take_judge(ledger, take, tally);
+    return fault != FAULT_NONE ? fault : refusal_keep(ledger, take, tally);
+}
+
 /* How many turns from this one on are wins of one sale that only a unique key could stand against. */
 static enum fault plain_count(struct ledger *ledger, const struct turn *turns, size_t count, size_t *plain)
 {
@@ -255,7 +328,7 @@ static enum fault plain_count(struct ledger *ledger, const struct turn *turns, s
     struct tally *tally;
     enum fault fault = sale_find(ledger, turns[0].sale_id, &tally);
     int64_t units = 0;
-    for (; fault == FAULT_NONE && tally->there && *plain < count; ++*plain) {
+    for (; fault == FAULT_NONE && tally->there && !tally->refused && *plain < count; ++*plain) {
         const struct ledger_take *take = turns[*plain].take;
         const struct decision *d = &take->decision;
         if (d->sale_id != turns[0].sale_id || d->kind != DECISION_WON || take->epoch != tally->epoch) break;
@@ -288,7 +361,8 @@ static enum fault tokens_are_good(struct ledger *ledger, const struct turn *turn
     *good = true;
     for (size_t i = 0; i < count && *good && fault == FAULT_NONE; i++) {
         const struct decision *d = &turns[i].take->decision;
-        fault = token_is_good(ledger, d, good);
+        bool there;
+        fault = token_is_good(ledger, d, good, &there);
         for (size_t j = 0; d->won.token_nonce != 0 && j < i; j++)
             *good = *good && turns[j].take->decision.won.token_nonce != d->won.token_nonce;
     }
@@ -333,7 +407,10 @@ static enum fault takes_work(struct ledger *ledger, void *arg, bool *wrote)
     }
     for (size_t i = 0, done; i < batch->count && fault == FAULT_NONE; i += done)
         fault = turns_file(ledger, &batch->turns[i], batch->count - i, &done);
-    for (size_t i = 0; i < batch->count; i++) *wrote = *wrote || batch->turns[i].take->result == TAKE_FILED;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct ledger_take *take = batch->turns[i].take;
+        *wrote = *wrote || take->result == TAKE_FILED || take_is_refused(take);
+    }
     return fault;
 }
 

@@ -425,5 +425,9 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_REBUILD_TOKENS] = "SELECT " TOKEN_COLUMNS " FROM tokens INDEXED BY tokens_not_spent"
                                  " WHERE sale = ?1 AND spent = 0",
     [STATEMENT_REVOKED_AFTER] = "SELECT id, token_id, expires_ms FROM revoked WHERE id > ?1 ORDER BY id",
+    [STATEMENT_REFUSAL] = "SELECT no FROM refusals WHERE no = ?1",
+    [STATEMENT_REFUSAL_INSERT] = "INSERT INTO refusals (no, sale) VALUES (?1, ?2) ON CONFLICT (no) DO NOTHING",
+    [STATEMENT_REFUSALS_DELETE] = "DELETE FROM refusals WHERE sale = ?1",
+    [STATEMENT_SALE_REFUSED] = "UPDATE sales SET refused_epoch = epoch WHERE id = ?1",
 };
 /* clang-format on */

@@ -181,6 +181,7 @@ const char *const statement_mysql[STATEMENT_COUNT] = {
     [STATEMENT_AGREE_ANEW] = "INSERT INTO agreed (name, value) VALUES (?1, ?2) ON DUPLICATE KEY UPDATE value = ?2",
     [STATEMENT_FENCE] = "SELECT number FROM fences WHERE job = ?1 LOCK IN SHARE MODE",
     [STATEMENT_FENCE_RAISE] = "INSERT INTO fences (job, number) VALUES (?1, 1) ON DUPLICATE KEY UPDATE number = number + 1",
+    [STATEMENT_REFUSAL_INSERT] = "INSERT INTO refusals (no, sale) VALUES (?1, ?2) ON DUPLICATE KEY UPDATE no = ?1",
     [STATEMENT_SHELVED_NOT_OVER] = "SELECT " SHELVED_COLUMNS " FROM sales JOIN " LIVE " USING (id) ORDER BY version",
     [STATEMENT_REBUILD_TOKENS] =
         "SELECT " TOKEN_COLUMNS " FROM tokens FORCE INDEX (tokens_not_spent) WHERE sale_not_spent = ?1",

@@ -118,6 +118,8 @@ static void a_buyer_wins_no_more_than_allowed(void **state)
         struct order order;
         assert_int_equal(ledger_cancel(stand->a, &cancel, &verdict, &order, &stand->errand), FAULT_NONE);
         assert_int_equal(verdict, VERDICT_DONE);
+        assert_int_equal(stand_file(stand->b, &more), TAKE_REFUSED); /* its buyer was told so */
+        more = stand_hold(stand, sale, "bob", epoch);
         assert_int_equal(stand_file(stand->b, &more), TAKE_FILED);
         more = stand_hold(stand, sale, "bob", epoch);
         assert_int_equal(stand_file(stand->a, &more), TAKE_ALREADY_WON);
@@ -184,13 +186,14 @@ static void tokens_are_given_within_their_number_and_spent_once(void **state)
     assert_int_equal(stand_file(stand->b, &takes[0]), TAKE_FILED_BEFORE);
     assert_int_equal(stand_file(stand->b, &takes[1]), TAKE_FILED_BEFORE);
 
-    struct ledger_take eves = stand_win(stand, sale, "eve", epoch);
-    eves.decision.won.token_nonce = UINT64_C(12345);
-    assert_int_equal(stand_file(stand->b, &eves), TAKE_REFUSED);
     struct ledger_take second = token_take(stand, sale, "cid", epoch), third = token_take(stand, sale, "dan", epoch);
     assert_int_equal(stand_file(stand->b, &second), TAKE_FILED);
     assert_int_equal(stand_file(stand->b, &third), TAKE_REFUSED);
+    struct ledger_take eves = stand_win(stand, sale, "eve", epoch);
     eves.decision.won.token_nonce = second.decision.seq; /* another buyer's */
+    assert_int_equal(stand_file(stand->b, &eves), TAKE_REFUSED);
+    eves = stand_win(stand, sale, "eve", epoch);
+    eves.decision.won.token_nonce = UINT64_C(12345); /* one more than there are */
     assert_int_equal(stand_file(stand->b, &eves), TAKE_REFUSED);
     third = second;
     third.decision.token_given.buyer = SLICE("dan");
@@ -208,6 +211,77 @@ static struct ledger_take withdrawal(struct stand *stand, uint64_t sale_id, int6
     take.decision = (struct decision){ .seq = stand->no, .at_ms = 2000, .kind = DECISION_STOCK_ADDED, .sale_id = sale_id };
     take.decision.stock_added = -units;
     return take;
+}
+
+/* Told before they are filed, the two come by different threads. */
+static void a_win_brings_the_token_that_it_has_spent(void **state)
+{
+    struct stand *stand = *state;
+    struct sale_terms terms = stand_terms("token", 3, 0);
+    terms.admission = ADMISSION_TOKEN;
+    terms.tokens_max = 2;
+    uint64_t sale = stand_sale(stand, &terms, 10), epoch = stand_epoch(stand, sale);
+    struct ledger_take given = token_take(stand, sale, "bob", epoch), takes[2];
+    takes[0] = stand_win(stand, sale, "bob", epoch);
+    takes[1] = stand_win(stand, sale, "bob", epoch);
+    takes[0].decision.won.token_nonce = takes[1].decision.won.token_nonce = given.decision.seq;
+    assert_int_equal(ledger_takes(stand->a, takes, 2), FAULT_NONE);
+    assert_int_equal(takes[0].result, TAKE_FILED);
+    assert_int_equal(takes[1].result, TAKE_REFUSED); /* it is spent */
+    assert_int_equal(stand_file(stand->b, &given), TAKE_FILED_BEFORE);
+    struct ledger_token token;
+    bool found;
+    assert_int_equal(ledger_token(stand->b, given.decision.seq, &token, &found), FAULT_NONE);
+    assert_true(found);
+    assert_int_equal(token.spent, takes[0].decision.seq);
+    assert_string_equal(token.buyer, "bob");
+    assert_int_equal(stand_read(stand, sale).tokens_given, 1);
+    assert_counts(stand_read(stand, sale), 9, 0, 1);
+    stand_adds_up(stand);
+}
+
+static void hold_cancel(struct stand *stand, uint64_t no, const char *buyer)
+{
+    struct cancel cancel = { .order_no = no, .by = CANCELLER_BUYER, .name = slice_of(buyer), .now_ms = 2500 };
+    enum verdict verdict;
+    struct order order;
+    assert_int_equal(ledger_cancel(stand->a, &cancel, &verdict, &order, &stand->errand), FAULT_NONE);
+    assert_int_equal(verdict, VERDICT_DONE);
+}
+
+/* One node was told that its win is refused, and has told the buyer; another has read it in the log before it was undone. */
+static void what_was_refused_stays_refused(void **state)
+{
+    struct stand *stand = *state;
+    struct sale_terms terms = stand_terms("one", 1, 1);
+    uint64_t sale = stand_sale(stand, &terms, 2), epoch = stand_epoch(stand, sale);
+    struct ledger_take bob = stand_hold(stand, sale, "bob", epoch), cid = stand_hold(stand, sale, "cid", epoch);
+    assert_int_equal(stand_file(stand->a, &bob), TAKE_FILED);
+    assert_int_equal(stand_file(stand->a, &cid), TAKE_FILED);
+    struct ledger_take more = stand_hold(stand, sale, "bob", epoch), late = stand_hold(stand, sale, "dan", epoch);
+    struct ledger_take less = withdrawal(stand, sale, 1, epoch);
+    assert_int_equal(stand_file(stand->a, &more), TAKE_ALREADY_WON);
+    assert_int_equal(stand_file(stand->a, &late), TAKE_SOLD_OUT);
+    assert_int_equal(stand_file(stand->a, &less), TAKE_SOLD_OUT);
+    hold_cancel(stand, bob.decision.seq, "bob");
+    hold_cancel(stand, cid.decision.seq, "cid");
+
+    /* Alone, and among others that nothing stands against. */
+    struct ledger_take takes[4] = { stand_hold(stand, sale, "eve", epoch), more, late, less };
+    assert_int_equal(stand_file(stand->b, &late), TAKE_REFUSED);
+    assert_int_equal(ledger_takes(stand->b, takes, 4), FAULT_NONE);
+    assert_int_equal(takes[0].result, TAKE_FILED);
+    assert_int_equal(takes[1].result, TAKE_REFUSED);
+    assert_int_equal(takes[2].result, TAKE_REFUSED);
+    assert_int_equal(takes[3].result, TAKE_SOLD_OUT);
+    assert_counts(stand_read(stand, sale), 1, 1, 0);
+
+    /* Asked of the gate anew, which was built from here, the same number is a new decision. */
+    epoch = stand_epoch(stand, sale);
+    assert_int_equal(stand_file(stand->b, &late), TAKE_STALE);
+    late.epoch = epoch;
+    assert_int_equal(stand_file(stand->b, &late), TAKE_FILED);
+    stand_adds_up(stand);
 }
 
 static void stock_is_withdrawn_once(void **state)
@@ -330,7 +404,9 @@ int main(void)
         TEST(a_buyer_wins_no_more_than_allowed),
         TEST(no_more_is_taken_than_there_is),
         TEST(tokens_are_given_within_their_number_and_spent_once),
+        TEST(a_win_brings_the_token_that_it_has_spent),
         TEST(stock_is_withdrawn_once),
+        TEST(what_was_refused_stays_refused),
         TEST(takes_of_no_sale_are_refused),
         TEST(a_batch_mixes_results),
         TEST(sellers_are_told_of_takes),
