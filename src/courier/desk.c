@@ -357,8 +357,29 @@ static enum fault desk_work(struct desk *desk, uint64_t now_ms)
         desk->look_ms = now_ms + (desk->endpoint_count > 0 ? LOOK_MS : LOOK_MS_WITHOUT_HOOKS);
         if (desk->endpoint_count > 0) fault = outbox_look(desk, now_ms);
     }
-    if (fault == FAULT_NONE && now_ms >= desk->count_ms) fault = notices_count(desk, now_ms);
     return fault;
+}
+
+/* The job is another machine's now, or was meanwhile. What was under way is sent again by whoever has it; the rest is as
+ * after a start. */
+static void work_drop(struct desk *desk)
+{
+    for (size_t i = 0; i < DELIVERIES_MAX; i++) delivery_abort(&desk->deliveries[i], desk->multi);
+    desk->in_flight = desk->done = 0;
+    endpoints_clear(desk);
+    desk->hooks_read = false;
+    desk->told_ms = desk->look_ms = 0;
+}
+
+static bool desk_owns(struct desk *desk)
+{
+    struct ledger_fence fence;
+    bool owner = gate_owns(desk->gate, GATE_JOB_COURIER, &fence);
+    if (desk->owner && (!owner || fence.number != desk->fence.number)) work_drop(desk);
+    desk->owner = owner;
+    desk->fence = fence;
+    ledger_set_fence(desk->ledger, &fence);
+    return owner;
 }
 
 static enum fault desk_connect(struct desk *desk)
@@ -388,12 +409,19 @@ uint32_t desk_turn(struct desk *desk)
     transfers_take(desk, now_ms);
     if (mono_ms() < desk->reconnect_ms) return LOOK_MS;
     enum fault fault = desk->ledger == NULL ? desk_connect(desk) : FAULT_NONE;
-    if (fault == FAULT_NONE) fault = desk_work(desk, now_ms);
+    bool owner = fault == FAULT_NONE && desk_owns(desk);
+    if (owner) fault = desk_work(desk, now_ms);
+    if (fault == FAULT_FENCED) {
+        gate_disown(desk->gate, GATE_JOB_COURIER, &desk->fence);
+        return 0;
+    }
+    if (fault == FAULT_NONE && now_ms >= desk->count_ms) fault = notices_count(desk, now_ms);
     if (fault != FAULT_NONE) {
         fault_take(desk);
         return LOOK_MS;
     }
     desk->reconnect_wait_ms = 0;
+    if (!owner) return LOOK_MS;
     uint64_t next_ms = desk->done > 0 && desk->record_ms < desk->look_ms ? desk->record_ms : desk->look_ms;
     now_ms = gate_now_ms(desk->gate);
     return next_ms > now_ms ? (uint32_t)(next_ms - now_ms) : 0;

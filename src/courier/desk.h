@@ -20,6 +20,8 @@ struct desk {
     bool private_allowed;
     struct courier_pace pace;
     CURLM *multi;
+    bool owner;                /* of the job, of which several machines have one */
+    struct ledger_fence fence; /* by which it is */
 
     struct ledger *ledger;       /* NULL: not connected */
     uint64_t reconnect_ms;       /* monotonic: not before this */

@@ -144,6 +144,16 @@ void gate_tell_logouts(struct gate *gate, const struct gate_logouts *logouts)
     gate->kind->tell_logouts(gate, logouts);
 }
 
+bool gate_owns(struct gate *gate, enum gate_job job, struct ledger_fence *fence)
+{
+    return gate->kind->owns(gate, job, fence);
+}
+
+void gate_disown(struct gate *gate, enum gate_job job, const struct ledger_fence *fence)
+{
+    gate->kind->disown(gate, job, fence);
+}
+
 bool gate_order_possible(struct gate *gate, uint64_t order_no)
 {
     return gate->kind->order_possible(gate, order_no);

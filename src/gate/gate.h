@@ -169,6 +169,19 @@ struct gate_logouts {
     void *arg;
 };
 void gate_tell_logouts(struct gate *gate, const struct gate_logouts *logouts);
+/* Jobs outside of the gate that one machine does for all. */
+enum gate_job {
+    GATE_JOB_COURIER, /* webhooks, and what happens by time alone and is told by them: sales that close, events that open */
+    GATE_JOB_PUBLISHER, /* the operator's queue */
+    GATE_JOB_COUNT
+};
+/* Whether the job is this machine's to do now: ask before each part of it. Who asks wants to have it; who has not asked for
+ * half a minute gives it away. *fence is to be set on the connection that the job writes with (ledger_set_fence()); another
+ * number than before means that another machine may have done it meanwhile. A gate whose decision is here has every job for
+ * itself. Any thread. */
+bool gate_owns(struct gate *gate, enum gate_job job, struct ledger_fence *fence);
+/* The ledger said FAULT_FENCED to this number. */
+void gate_disown(struct gate *gate, enum gate_job job, const struct ledger_fence *fence);
 /* Could an order have this number? What never was given out costs no query. */
 bool gate_order_possible(struct gate *gate, uint64_t order_no);
 /* Names this shop's decisions among all shops'. */
@@ -207,6 +220,7 @@ struct gate_status {
     uint64_t unfiled, unfiled_oldest_ms; /* in the streams of all nodes */
     uint64_t errands;                    /* that gates have still to be told */
     uint64_t rebuilds;                   /* of sales, by this node */
+    bool owns[GATE_JOB_COUNT], owns_expiry;
     uint64_t redis_latency_us, redis_in_flight, redis_unknown, redis_reconnects;
 };
 void gate_status(struct gate *gate, struct gate_status *out);

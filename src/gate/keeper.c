@@ -148,7 +148,7 @@ void keeper_count_rebuild(struct keeper *keeper)
 void keeper_pulse(struct keeper *keeper)
 {
     lease_keep(&keeper->lease, keeper);
-    if (keeper->expiry.held && !lock_keep(&keeper->expiry, keeper)) log_debug("keeper", "holds are ended by another");
+    locks_keep(keeper);
 }
 
 /* The shelf. */
@@ -367,6 +367,7 @@ static void turn(struct keeper *keeper)
         keeper->refresh_ms = mono_ms() + KEEPER_REFRESH_MS;
     }
     keeper_pulse(keeper);
+    jobs_look(keeper);
     if (now_ms >= keeper->round_ms) round_do(keeper);
     status_note(keeper);
 }
@@ -432,10 +433,11 @@ enum fault keeper_open(struct keeper **out, struct remote *remote)
         keeper_close(keeper);
         return fault;
     }
-    lock_init(&keeper->expiry, keeper, "expiry");
+    locks_init(keeper);
     *out = remote->keeper = keeper;
     if (pthread_create(&keeper->thread, NULL, keeper_run, keeper) == 0) {
         keeper->threaded = true;
+        (void)pthread_setname_np(keeper->thread, "keeper");
         return FAULT_NONE;
     }
     keeper_close(keeper);
@@ -461,7 +463,7 @@ void keeper_close(struct keeper *keeper)
         pthread_join(keeper->thread, NULL);
     }
     if (keeper->client != NULL && !keeper->redis_failed) {
-        lock_release(&keeper->expiry, keeper);
+        locks_release(keeper);
         lease_release(&keeper->lease, keeper);
     }
     if (keeper->client != NULL) redis_client_close(keeper->client);

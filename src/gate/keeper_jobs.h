@@ -33,6 +33,12 @@ struct mended {
     uint64_t sale_id, at_ms;
 };
 
+/* A job that is done elsewhere. */
+struct keeper_job {
+    uint64_t asked_ms, until_ms; /* monotonic: somebody wanted it; it is ours */
+    uint64_t number, fenced;     /* of the lock; that the ledger has refused */
+};
+
 struct keeper {
     struct remote *remote;
     pthread_t thread;
@@ -51,10 +57,12 @@ struct keeper {
     struct keeper_asks rebuilds, fetches;
     bool errands_left, stopping;
     struct keeper_status status;
+    struct keeper_job jobs[GATE_JOB_COUNT];
 
     struct mended mended[KEEPER_MENDED]; /* the last ones */
     struct lease lease;
-    struct lock expiry;
+    struct lock locks[KEEPER_LOCKS];
+    uint64_t jobs_try_ms[GATE_JOB_COUNT];            /* not before this, while another has it */
     uint64_t logouts_from, logouts_seen, logouts_ms; /* see logouts_read() */
     pthread_mutex_t logouts_lock;                    /* of these */
     struct gate_logouts logouts;
@@ -106,6 +114,12 @@ void keeper_shelve(struct keeper *keeper, const struct ledger_shelved *sale);
 void keeper_count_rebuild(struct keeper *keeper);
 bool keeper_stopping(struct keeper *keeper);
 void keeper_ask_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
+
+/* jobs.c: whose jobs they are. keep: renews what this node has; look: takes what it wants to have, too. */
+void locks_init(struct keeper *keeper);
+void locks_keep(struct keeper *keeper);
+void locks_release(struct keeper *keeper);
+void jobs_look(struct keeper *keeper);
 
 /* peek.c: how a sale stands in Redis. */
 enum peek_state { PEEK_NONE, PEEK_GOOD, PEEK_ABSENT, PEEK_STALE, PEEK_LOADING, PEEK_DAMAGED };

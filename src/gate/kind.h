@@ -38,6 +38,8 @@ struct gate_kind {
     bool (*is_strange)(struct gate *gate, const struct gate_stranger *stranger);
     void (*warm)(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ticket);
     void (*tell_logouts)(struct gate *gate, const struct gate_logouts *logouts);
+    bool (*owns)(struct gate *gate, enum gate_job job, struct ledger_fence *fence);
+    void (*disown)(struct gate *gate, enum gate_job job, const struct ledger_fence *fence);
     bool (*order_possible)(struct gate *gate, uint64_t order_no);
     const uint8_t *(*uuid)(const struct gate *gate);
     uint64_t (*seq_durable)(const struct gate *gate);

@@ -108,6 +108,8 @@ void local_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *ti
 void local_meet(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket);
 bool local_is_strange(struct gate *gate, const struct gate_stranger *stranger);
 void local_tell_logouts(struct gate *gate, const struct gate_logouts *logouts);
+bool local_owns(struct gate *gate, enum gate_job job, struct ledger_fence *fence);
+void local_disown(struct gate *gate, enum gate_job job, const struct ledger_fence *fence);
 bool local_order_possible(struct gate *gate, uint64_t order_no);
 const uint8_t *local_uuid(const struct gate *gate);
 uint64_t local_seq_durable(const struct gate *gate);

@@ -222,6 +222,8 @@ static void remote_status(struct gate *base, struct gate_status *out)
     out->unfiled_oldest_ms = keeper.oldest_ms;
     out->errands = keeper.errands;
     out->rebuilds = keeper.rebuilds;
+    out->owns_expiry = keeper.owns[KEEPER_LOCK_EXPIRY];
+    for (int i = 0; i < GATE_JOB_COUNT; i++) out->owns[i] = keeper.owns[KEEPER_LOCK_JOBS + i];
     out->redis_latency_us = redis.latency_us;
     out->redis_in_flight = redis.in_flight;
     out->redis_unknown = redis.unknown;
@@ -261,6 +263,16 @@ static void remote_tell_logouts(struct gate *base, const struct gate_logouts *lo
     keeper_tell_logouts(remote_of(base)->keeper, logouts);
 }
 
+static bool remote_owns(struct gate *base, enum gate_job job, struct ledger_fence *fence)
+{
+    return keeper_owns(remote_of(base)->keeper, job, fence);
+}
+
+static void remote_disown(struct gate *base, enum gate_job job, const struct ledger_fence *fence)
+{
+    keeper_disown(remote_of(base)->keeper, job, fence);
+}
+
 static const struct gate_kind remote_kind = {
     .start = remote_start,
     .close = remote_close,
@@ -289,6 +301,8 @@ static const struct gate_kind remote_kind = {
     .is_strange = remote_is_strange,
     .warm = remote_warm,
     .tell_logouts = remote_tell_logouts,
+    .owns = remote_owns,
+    .disown = remote_disown,
     .order_possible = remote_order_possible,
     .uuid = remote_uuid,
     .seq_durable = remote_seq_durable,

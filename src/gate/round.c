@@ -124,6 +124,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
     snprintf(count, sizeof count, "%d", GATE_ITEMS_MAX);
     const struct slice argv[] = { slice_of(count) };
     struct due due = { .count = 0 };
+    struct lock *lock = &keeper->locks[KEEPER_LOCK_EXPIRY];
     struct script_ask ask = {
         .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_DUE, .argv = argv, .argc = 1, .read = due_read, .arg = &due
     };
@@ -132,9 +133,9 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
         if (!due.good || due.count == 0) return true;
         struct ledger *ledger = keeper_ledger(keeper);
         struct ledger_expiry expiry = { .sale_id = sale_id, .now_ms = due.at_ms, .max = LEDGER_TAKES_MAX };
-        if (ledger == NULL || !lock_keep(&keeper->expiry, keeper)) return false;
-        enum fault fault = ledger_expire(ledger, &keeper->expiry.fence, &expiry, &expired);
-        if (fault == FAULT_FENCED) lock_fenced(&keeper->expiry);
+        if (ledger == NULL || !lock_keep(lock, keeper)) return false;
+        enum fault fault = ledger_expire(ledger, &lock->fence, &expiry, &expired);
+        if (fault == FAULT_FENCED) lock_fenced(lock);
         if (fault != FAULT_NONE && fault != FAULT_FENCED) keeper_ledger_failed(keeper, fault);
         if (fault != FAULT_NONE) return false;
         if (expired > 0) {
@@ -150,7 +151,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
 static void expiry_do(struct round *round)
 {
     struct keeper *keeper = round->keeper;
-    struct lock *lock = &keeper->expiry;
+    struct lock *lock = &keeper->locks[KEEPER_LOCK_EXPIRY];
     if (!lock_keep(lock, keeper) && !lock_take(lock, keeper)) return;
     for (size_t i = 0; i < round->holding.count; i++) {
         if (!holds_end(keeper, round->holding.ids[i], round->holding.epochs[i])) return;
@@ -164,7 +165,6 @@ static void round_status(const struct round *round, uint64_t errands)
     keeper->status.entries = round->entries;
     keeper->status.oldest_ms = round->oldest_ms;
     keeper->status.errands = errands;
-    keeper->status.expiry_owner = keeper->expiry.held;
     pthread_mutex_unlock(&keeper->lock);
 }
 

@@ -275,6 +275,7 @@ struct ledger {
     bool hooks_any;
     struct hooked_sale hooked[HOOKED_SALES];
     struct publication_filing publishing;
+    struct ledger_fence fence; /* of small transactions; its job is NULL where they need none */
 };
 
 /* Which fault a failure is: FAULT_DAMAGE for a malformed file, FAULT_TIMEOUT for what others lock, FAULT_SPACE for a full
@@ -320,7 +321,8 @@ enum fault outbox_file(struct ledger *ledger, const struct decision *decision) M
 enum fault publications_file_begin(struct ledger *ledger) MUST_USE;
 enum fault publications_file(struct ledger *ledger, const struct notice *notice) MUST_USE;
 enum fault publications_file_end(struct ledger *ledger) MUST_USE;
-/* Around small transactions. end commits, or rolls back for a fault, and answers the fault. */
+/* Around small transactions. begin: FAULT_FENCED where it is to be written as an owner that is none any more. end commits,
+ * or rolls back for a fault, and answers the fault. */
 enum fault small_begin(struct ledger *ledger) MUST_USE;
 enum fault small_end(struct ledger *ledger, enum fault fault) MUST_USE;
 

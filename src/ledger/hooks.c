@@ -1,7 +1,7 @@
 /* Hooks: where sellers want to be told. Rare, so they are written straight away, and durable when these return. */
 #include "base/log.h"
 #include "ledger/outbox.h"
-#include "ledger/database.h"
+#include "ledger/shared_file.h"
 
 #include <assert.h>
 
@@ -11,6 +11,9 @@ enum fault small_begin(struct ledger *ledger)
     ledger_queue_enter();
     enum fault fault = ledger_begin(ledger, TRANSACTION_WRITE);
     ledger_queue_leave();
+    if (fault != FAULT_NONE || ledger->fence.job == NULL) return fault;
+    fault = fence_check(ledger, &ledger->fence);
+    if (fault != FAULT_NONE) ledger_undo(ledger);
     return fault;
 }
 

@@ -162,6 +162,16 @@ enum fault ledger_sales_of(struct ledger *ledger, const struct ledger_page *page
 enum fault ledger_sales_won(struct ledger *ledger, const struct ledger_page *page,
                             void (*visit)(void *arg, const struct sale *sale), void *arg) MUST_USE;
 
+/* Who may write as the single owner of a job: the number it got with the lock. A higher one has been given since: the write
+ * is refused with FAULT_FENCED, and the job stops. Once a number has been given, nothing is written by a lower one. */
+struct ledger_fence {
+    const char *job; /* up to 32 bytes; outlives its use */
+    uint64_t number;
+};
+/* From now on the small transactions of this connection (outbox.h, publications.h) are written as the owner of a job. With
+ * the job NULL, as at first: as anybody. */
+void ledger_set_fence(struct ledger *ledger, const struct ledger_fence *fence);
+
 /* Users and logouts: synchronous, durable when they return. */
 enum role { ROLE_NONE = 0, ROLE_CUSTOMER = 1, ROLE_SELLER = 2, ROLE_ADMIN = 3 };
 const char *role_word(enum role role);

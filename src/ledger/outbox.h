@@ -2,7 +2,8 @@
  *
  * The clerk puts notices into the outbox in the transaction that files what they tell of, so that each is there exactly once
  * (P4). The courier takes them out again once they were delivered. Functions that write are small transactions of their own;
- * none may be called while decisions are filed on the same connection.
+ * none may be called while decisions are filed on the same connection. Where there are several couriers, the connection says
+ * by which right they are (ledger_set_fence()).
  *
  * Notices about one order, one sale or one event are a stream, told in the order of their ids. Only the first pending one
  * of a stream has a time at which it is due; the others are parked until it is gone or given up. */

@@ -37,12 +37,7 @@ struct ledger_take {
  * are fresher. */
 enum fault ledger_takes(struct ledger *ledger, struct ledger_take *takes, size_t count) MUST_USE;
 
-/* Who may write as the single owner of a job: the number it got with the lock. A higher one has been given since: the write
- * is refused with FAULT_FENCED, and the job stops. Once a number has been given, nothing is written by a lower one. */
-struct ledger_fence {
-    const char *job; /* up to 32 bytes */
-    uint64_t number;
-};
+/* Gives the job to whoever asks, by the next number: see struct ledger_fence. */
 enum fault ledger_fence_raise(struct ledger *ledger, struct ledger_fence *fence) MUST_USE; /* fills number */
 
 /* What a gate has still to be told. id rises within a sale. epoch: of the sale as the row was written; a gate with a higher

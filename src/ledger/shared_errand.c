@@ -102,6 +102,11 @@ enum fault fence_check(struct ledger *ledger, const struct ledger_fence *fence)
     return FAULT_FENCED;
 }
 
+void ledger_set_fence(struct ledger *ledger, const struct ledger_fence *fence)
+{
+    ledger->fence = *fence;
+}
+
 static enum fault raise_work(struct ledger *ledger, void *arg, bool *wrote)
 {
     struct ledger_fence *fence = arg;

@@ -61,6 +61,7 @@ struct publisher {
     struct sink *sink;     /* NULL: not connected */
     struct batch *batch;
     struct publishing_mark mark;
+    struct ledger_fence fence;   /* by which it is ours to publish, where there are several machines */
     uint32_t failures;           /* in a row, of the ledger or of the broker */
     bool ledger_told;            /* that the ledger fails */
     char told[SINK_ERROR_BYTES]; /* what was last said of the broker; empty: it works */
@@ -259,6 +260,17 @@ static enum fault ledger_connect(struct publisher *publisher)
     return fault;
 }
 
+/* Where another machine may have published meanwhile, it begins as after a start. */
+static enum fault publisher_owns(struct publisher *publisher, bool *owner)
+{
+    struct ledger_fence fence;
+    *owner = gate_owns(publisher->gate, GATE_JOB_PUBLISHER, &fence);
+    bool anew = *owner && fence.number != publisher->fence.number;
+    if (*owner) publisher->fence = fence;
+    ledger_set_fence(publisher->ledger, &fence);
+    return anew ? ledger_publishing_mark(publisher->ledger, &publisher->mark) : FAULT_NONE;
+}
+
 static void ledger_failed(struct publisher *publisher)
 {
     if (publisher->ledger != NULL) ledger_close(publisher->ledger);
@@ -272,9 +284,11 @@ static void ledger_failed(struct publisher *publisher)
 static enum fault publisher_turn(struct publisher *publisher, bool *more)
 {
     *more = false;
+    bool owner = false;
     uint64_t now_ms = gate_now_ms(publisher->gate);
     enum fault fault = ledger_connect(publisher);
-    if (fault == FAULT_NONE && now_ms >= publisher->moments_ms) {
+    if (fault == FAULT_NONE) fault = publisher_owns(publisher, &owner);
+    if (fault == FAULT_NONE && owner && now_ms >= publisher->moments_ms) {
         publisher->moments_ms = now_ms + MOMENTS_MS;
         fault = moments_file(publisher, now_ms);
     }
@@ -286,7 +300,8 @@ static enum fault publisher_turn(struct publisher *publisher, bool *more)
     publisher->ledger_told = false;
     /* Also with nothing to send: a mistake in the URL is to be told at the start, not in the middle of a sale. */
     if (!broker_connect(publisher)) return FAULT_NONE;
-    fault = batch_read(publisher);
+    publisher->batch->count = 0;
+    if (owner) fault = batch_read(publisher);
     if (fault != FAULT_NONE) return fault;
     if (publisher->batch->count == 0) {
         broker_works(publisher);
@@ -319,7 +334,9 @@ static void *publisher_run(void *arg)
     while (!atomic_load(&publisher->closing)) {
         bool more;
         uint32_t dice;
-        if (publisher_turn(publisher, &more) != FAULT_NONE) ledger_failed(publisher);
+        enum fault fault = publisher_turn(publisher, &more);
+        if (fault == FAULT_FENCED) gate_disown(publisher->gate, GATE_JOB_PUBLISHER, &publisher->fence);
+        if (fault != FAULT_NONE && fault != FAULT_FENCED) ledger_failed(publisher);
         random_bytes(&dice, sizeof dice);
         if (!more)
             publisher_rest(publisher, publisher->failures > 0 ? backoff_ms(&backoff, publisher->failures, dice) : LOOK_MS);

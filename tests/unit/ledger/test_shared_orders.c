@@ -3,6 +3,8 @@
  * tidy: long because every verdict of every call is asked for in one place. */
 #include "shared_stand.h"
 
+#include "ledger/publications.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -289,6 +291,38 @@ static void only_the_last_owner_of_a_job_writes(void **state)
     assert_int_equal(expired, 1);
 }
 
+/* Of two couriers, the one that was the owner before: whatever it comes to record, it does not. */
+static void only_the_last_owner_of_the_outbox_writes(void **state)
+{
+    struct stand *stand = *state;
+    struct ledger_fence old = { .job = "j" }, new = { .job = "j" }, nobody = { .job = NULL };
+    uint64_t id, given_up, published[] = { 1 };
+    assert_int_equal(ledger_fence_raise(stand->a, &old), FAULT_NONE);
+    assert_int_equal(ledger_fence_raise(stand->b, &new), FAULT_NONE);
+    assert_int_equal(ledger_outbox_test(stand->a, SLICE("ann"), 1000, &id), FAULT_NONE);
+    struct outbox_result result = { .id = id, .seller = SLICE("ann"), .outcome = TRY_DELIVERED };
+    const struct outbox_result *results[] = { &result };
+    const struct outbox_results all = { results, 1, 2000 };
+    const struct outbox_age age = { SLICE("ann"), 5000, 6000 };
+    const struct outbox_span span = { 0, 9000 };
+    ledger_set_fence(stand->a, &old);
+    ledger_set_fence(stand->b, &new);
+    assert_int_equal(ledger_outbox_record(stand->a, &all, &given_up), FAULT_FENCED);
+    assert_int_equal(ledger_outbox_give_up(stand->a, &age, &given_up), FAULT_FENCED);
+    assert_int_equal(ledger_outbox_file_moments(stand->a, span), FAULT_FENCED);
+    assert_int_equal(ledger_publications_delete(stand->a, published, 1), FAULT_FENCED);
+    assert_int_equal(ledger_publications_file_moments(stand->a, span), FAULT_FENCED);
+    struct outbox_counts counts;
+    assert_int_equal(ledger_outbox_counts(stand->b, SLICE("ann"), &counts), FAULT_NONE);
+    assert_int_equal(counts.pending, 1);
+    assert_int_equal(counts.failed, 0);
+    assert_int_equal(ledger_outbox_record(stand->b, &all, &given_up), FAULT_NONE);
+    assert_int_equal(ledger_outbox_counts(stand->b, SLICE("ann"), &counts), FAULT_NONE);
+    assert_int_equal(counts.pending, 0);
+    ledger_set_fence(stand->a, &nobody);
+    assert_int_equal(ledger_outbox_test(stand->a, SLICE("ann"), 3000, &id), FAULT_NONE);
+}
+
 static void a_change_gets_every_verdict(void **state)
 {
     struct stand *stand = *state;
@@ -570,6 +604,7 @@ int main(void)
         TEST(holds_expire_when_they_are_due_and_not_before),
         TEST(errands_stand_in_order_until_they_are_done),
         TEST(only_the_last_owner_of_a_job_writes),
+        TEST(only_the_last_owner_of_the_outbox_writes),
         TEST(a_change_gets_every_verdict),
         TEST(stock_and_switches_get_every_verdict),
         TEST(nodes_see_every_change_once),

@@ -1,0 +1,59 @@
+"""Jobs that one node does for all: webhooks and the operator's queue."""
+
+import pytest
+from harness import Shop, eventually, time_text
+from nodes import PREFIX, Nodes
+from receiver import QUICK, Receiver, arrived, hook, metric, settled
+
+LOCK_S = 6
+STREAM = "merchant"
+
+
+@pytest.fixture
+def nodes():
+    with Nodes(*QUICK) as made:
+        made.flags += ["--publish", f"redis://127.0.0.1:{made.own.port}/{STREAM}"]
+        yield made
+
+
+def owner_of(nodes, job):
+    """The number of the node that has it."""
+    return eventually(lambda: nodes.redis().get(f"{PREFIX}lock:{job}"), 20).split()[1]
+
+
+def published(nodes):
+    """How often each event has been published."""
+    ids = [fields["id"] for _, fields in nodes.redis().xrange(STREAM)]
+    return {one: ids.count(one) for one in ids}
+
+
+def test_a_message_is_sent_by_one_node_and_by_another_after_its_end(nodes):
+    one, two = nodes.start("--node", "1"), nodes.start("--node", "2")
+    shop, other = Shop(one), Shop(two)
+    with Receiver() as receiver:
+        secret = hook(shop, receiver.url())["secret"]
+        opened = shop.client.post("/v1/events", {"name": "soon", "opens_at": time_text(1)}, shop.seller_token)
+        assert opened.status == 201
+        sale = shop.sale(stock=100)["id"]
+        for i in range(20):
+            (shop, other)[i % 2].win(sale, f"early{i}")
+        arrived(receiver, 21)
+        settled(shop)
+        eventually(lambda: len(published(nodes)) == 20)
+        assert sorted(receiver.types()) == ["event.opened"] + 20 * ["order.won"]
+        assert set(receiver.counts.values()) == {1} and set(published(nodes).values()) == {1}
+        for message in receiver.taken:
+            message.check(secret)
+        jobs = {job: owner_of(nodes, job) for job in ("courier", "publisher")}
+        for server, number in ((one, "1"), (two, "2")):
+            assert {job: metric(server, f"stampede_owns_{job}") for job in jobs} == {job: int(jobs[job] == number) for job in jobs}
+
+        dead, alive, last = (one, two, other) if jobs["courier"] == "1" else (two, one, shop)
+        dead.kill()
+        for i in range(20):
+            last.win(sale, f"late{i}")
+        arrived(receiver, 41, LOCK_S + 20)
+        eventually(lambda: len(published(nodes)) == 40, LOCK_S + 20)
+        eventually(lambda: metric(alive, "stampede_owns_courier") == metric(alive, "stampede_owns_publisher") == 1)
+        assert receiver.types().count("order.won") == 40
+        assert set(receiver.counts.values()) == {1} and set(published(nodes).values()) == {1}
