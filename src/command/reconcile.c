@@ -17,6 +17,12 @@ static void difference(void *arg, const char *line)
 
 static int outcome(const struct reconcile *found, enum fault fault)
 {
+    if (fault == FAULT_IN_USE || fault == FAULT_FENCED) {
+        fprintf(stderr, "stampede: %s\n",
+                fault == FAULT_IN_USE ? "another reconcile --repair is under way: wait for it"
+                                      : "this took so long that the repair was given to another: start it again");
+        return EXIT_FAILED;
+    }
     if (fault != FAULT_NONE) {
         fprintf(stderr, "stampede: not all could be compared: the %s did not answer\n",
                 fault == FAULT_LEDGER   ? "ledger"

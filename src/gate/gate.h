@@ -220,7 +220,7 @@ struct gate_status {
     uint64_t unfiled, unfiled_oldest_ms; /* in the streams of all nodes */
     uint64_t errands;                    /* that gates have still to be told */
     uint64_t rebuilds;                   /* of sales, by this node */
-    bool owns[GATE_JOB_COUNT], owns_expiry;
+    bool owns[GATE_JOB_COUNT], owns_expiry, owns_warm;
     uint64_t redis_latency_us, redis_in_flight, redis_unknown, redis_reconnects;
 };
 void gate_status(struct gate *gate, struct gate_status *out);

@@ -10,6 +10,8 @@
 
 static const char *const names[KEEPER_LOCKS] = {
     [KEEPER_LOCK_EXPIRY] = "expiry",
+    [KEEPER_LOCK_WARM] = "warm",
+    [KEEPER_LOCK_RECONCILE] = "reconcile",
     [KEEPER_LOCK_JOBS + GATE_JOB_COURIER] = "courier",
     [KEEPER_LOCK_JOBS + GATE_JOB_PUBLISHER] = "publisher",
 };

@@ -47,6 +47,7 @@ void keeper_redis_answers(struct keeper *keeper, bool answers)
     if (keeper->redis_failed != answers) return;
     keeper->redis_failed = !answers;
     if (answers) log_info("keeper", "Redis answers again");
+    if (answers) keeper->strangers.met = false; /* it may have been put back to an earlier day */
     if (!answers) log_warn("keeper", "Redis does not answer");
 }
 
@@ -157,9 +158,8 @@ void keeper_shelve(struct keeper *keeper, const struct ledger_shelved *sale)
 {
     struct shelf *shelf = keeper->remote->shelf;
     uint64_t epoch;
-    bool over = sale_is_closed(&sale->sale, remote_now_ms(&keeper->remote->gate)) && sale->sale.counts.held == 0;
     /* One that is over and was never here need not come; one that is here goes when nothing of it is under way. */
-    if (over && !shelf_epoch(shelf, sale->sale.id, &epoch)) return;
+    if (sale_is_over(keeper, sale) && !shelf_epoch(shelf, sale->sale.id, &epoch)) return;
     if (!shelf_put(shelf, sale)) {
         log_error("keeper", "no room for sale %" PRIu64 " on the shelf: %u are the most", sale->sale.id, SALES_OPEN_MAX);
     }
@@ -473,6 +473,7 @@ void keeper_close(struct keeper *keeper)
         uv_loop_close(&keeper->loop);
     }
     if (keeper->ledger != NULL) ledger_close(keeper->ledger);
+    strangers_deinit(&keeper->strangers);
     pthread_mutex_destroy(&keeper->lock);
     pthread_mutex_destroy(&keeper->logouts_lock);
     free(keeper);

@@ -40,7 +40,13 @@ void keeper_disown(struct keeper *keeper, enum gate_job job, const struct ledger
 void keeper_tell_logouts(struct keeper *keeper, const struct gate_logouts *logouts);
 
 /* Locks of jobs that one node does at a time; those of gate_job come last. */
-enum keeper_lock { KEEPER_LOCK_EXPIRY, KEEPER_LOCK_JOBS, KEEPER_LOCKS = KEEPER_LOCK_JOBS + GATE_JOB_COUNT };
+enum keeper_lock {
+    KEEPER_LOCK_EXPIRY,
+    KEEPER_LOCK_WARM,
+    KEEPER_LOCK_RECONCILE,
+    KEEPER_LOCK_JOBS,
+    KEEPER_LOCKS = KEEPER_LOCK_JOBS + GATE_JOB_COUNT
+};
 
 struct keeper_status {
     uint64_t entries;   /* in streams, that are not filed */

@@ -33,6 +33,22 @@ struct mended {
     uint64_t sale_id, at_ms;
 };
 
+struct peek_list {
+    uint64_t *ids;
+    uint64_t *epochs;
+    size_t count, room;
+};
+
+/* Sales that Redis has and the shelf has not, as far as they have been looked for. */
+#define STRANGERS_MASTERS_MAX 64
+struct strangers {
+    struct peek_list found;
+    uint32_t tried, masters;
+    char key[16], cursor[24]; /* a key of the master that is being looked through, and how far that has come */
+    char seen[STRANGERS_MASTERS_MAX + 1][REDIS_RUN_ID_BYTES + 1];
+    bool scanning, looked, met; /* looked: all are found; met: and settled */
+};
+
 /* A job that is done elsewhere. */
 struct keeper_job {
     uint64_t asked_ms, until_ms; /* monotonic: somebody wanted it; it is ours */
@@ -68,6 +84,7 @@ struct keeper {
     struct gate_logouts logouts;
     bool logouts_new;
 
+    struct strangers strangers;
     uint64_t version;              /* the ledger's changes are on the shelf up to this */
     uint64_t refresh_ms, round_ms; /* when they are next due */
 
@@ -136,11 +153,6 @@ void peek_read(const struct redis_reply *reply, struct peek *out);
 /* NONE where Redis did not answer. epoch 0: whatever it is. */
 void sale_peek(struct keeper *keeper, uint64_t sale_id, uint64_t epoch, struct peek *out);
 /* Many at a time; seen() is told each that was answered. */
-struct peek_list {
-    uint64_t *ids;
-    uint64_t *epochs;
-    size_t count, room;
-};
 bool peek_list_add(struct peek_list *list, uint64_t sale_id, uint64_t epoch); /* false: no memory */
 void peek_list_free(struct peek_list *list);
 void sales_peek(struct keeper *keeper, const struct peek_list *list,
@@ -175,6 +187,18 @@ bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
 
 /* round.c: looks at every sale. */
 void round_do(struct keeper *keeper);
+/* Whether the ledger says so, which has the last word. */
+bool sale_is_over(const struct keeper *keeper, const struct ledger_shelved *row);
+/* The keys of a sale go by themselves after a while. */
+void sale_keys_end(struct keeper *keeper, uint64_t sale_id);
+
+/* strangers.c: finds more of them, a page at a time. False: Redis did not answer. */
+bool strangers_look(struct keeper *keeper, struct strangers *strangers, uint32_t pages);
+void strangers_deinit(struct strangers *strangers);
+/* Files what stands in the log of a sale that is over. *found: whether the ledger knows it. False: not all of it. */
+bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found);
+/* Settles those that are there when the node comes, or Redis comes back, a few at a time. */
+void strangers_meet(struct keeper *keeper);
 
 /* errand.c: does those made before this time; how many there were. */
 #define ERRANDS_AT_ONCE 256

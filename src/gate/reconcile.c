@@ -14,8 +14,6 @@
 #define TRIES 4
 #define TRY_APART_MS 700
 #define TOLD_MAX 100 /* of one sale */
-#define MASTERS_MAX 64
-#define MASTER_KEYS 4096 /* looked through for one that leads to each master */
 
 struct table {
     struct keeper *keeper;
@@ -214,6 +212,7 @@ static enum fault key_scan(struct keeper *keeper, struct scan *scan, const char 
                                       SLICE("1000") };
         struct command_ask ask = { .argv = argv, .argc = 5, .key = argv[1], .read = scan_read, .arg = scan };
         if (!keeper_command(keeper, &ask) || !scan->good) return FAULT_TIMEOUT;
+        keeper_pulse(keeper);
     } while (strcmp(scan->cursor, "0") != 0);
     return FAULT_NONE;
 }
@@ -311,6 +310,11 @@ static enum fault row_read(struct table *table, uint64_t sale_id, struct ledger_
     return ledger == NULL ? FAULT_LEDGER : ledger_shelved(ledger, sale_id, row, found);
 }
 
+static void table_pause(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = TRY_APART_MS * 1000000L }, NULL);
+}
+
 /* What differs each time. */
 static enum fault sale_differences(struct table *table, uint64_t sale_id, struct facts *out)
 {
@@ -319,7 +323,8 @@ static enum fault sale_differences(struct table *table, uint64_t sale_id, struct
         struct facts now = { .text = NULL };
         struct ledger_shelved row;
         bool found;
-        if (i > 0) nanosleep(&(struct timespec){ .tv_nsec = TRY_APART_MS * 1000000L }, NULL);
+        if (i > 0) table_pause();
+        keeper_pulse(table->keeper);
         fault = row_read(table, sale_id, &row, &found);
         if (fault == FAULT_NONE && found) fault = sale_compare(table, &row, &now);
         if (i == 0) {
@@ -332,7 +337,27 @@ static enum fault sale_differences(struct table *table, uint64_t sale_id, struct
     return fault;
 }
 
-static void sale_tell(struct table *table, uint64_t sale_id, const struct facts *found)
+static bool repair_goes_on(struct table *table)
+{
+    return lock_keep(&table->keeper->locks[KEEPER_LOCK_RECONCILE], table->keeper);
+}
+
+/* A node may be building it: then it is waited for, and what it has built is good. */
+static enum fault sale_repair(struct table *table, uint64_t sale_id)
+{
+    struct keeper *keeper = table->keeper;
+    for (uint64_t until_ms = mono_ms() + LOCK_MS + TRY_APART_MS; mono_ms() < until_ms; table_pause()) {
+        if (!repair_goes_on(table)) return FAULT_FENCED;
+        if (sale_rebuild(keeper, sale_id, true)) {
+            table->reconcile->repaired++;
+            return FAULT_NONE;
+        }
+        if (keeper->redis_failed || keeper->ledger == NULL) break;
+    }
+    return FAULT_NONE;
+}
+
+static enum fault sale_tell(struct table *table, uint64_t sale_id, const struct facts *found)
 {
     struct reconcile *reconcile = table->reconcile;
     for (size_t i = 0; i < found->count && i < TOLD_MAX; i++)
@@ -342,58 +367,13 @@ static void sale_tell(struct table *table, uint64_t sale_id, const struct facts 
         reconcile->differences += found->count - TOLD_MAX - 1;
     }
     reconcile->differing++;
-    if (reconcile->repair && sale_rebuild(table->keeper, sale_id, true)) reconcile->repaired++;
+    return reconcile->repair ? sale_repair(table, sale_id) : FAULT_NONE;
 }
 
 static void sale_add(const struct sale *sale, uint64_t epoch, void *arg)
 {
     struct table *table = arg;
     if (!peek_list_add(&table->sales, sale->id, epoch)) table->fault = FAULT_MEMORY;
-}
-
-/* Sales that Redis has and the shelf has not: unknown to the ledger, or over with something in their log. */
-struct strangers {
-    struct table *table;
-    char cursor[24];
-    bool good;
-    struct peek_list ids;
-};
-
-static void strangers_read(void *arg, const struct redis_reply *reply)
-{
-    struct strangers *strangers = arg;
-    struct slice cursor = reply_text(reply, 0);
-    const char *prefix = strangers->table->keeper->remote->options.prefix;
-    strangers->good = reply->type == REDIS_LIST && reply->count == 2 && cursor.len > 0 &&
-                      cursor.len < sizeof strangers->cursor;
-    for (size_t i = 0; strangers->good && i < reply->items[1].count; i++) {
-        struct slice key = reply_text(&reply->items[1], i), end = SLICE("}:state");
-        char begin[FLIGHT_KEY_BYTES];
-        size_t len = (size_t)snprintf(begin, sizeof begin, "%s{sale:", prefix);
-        uint64_t id, epoch;
-        if (key.len <= len + end.len || memcmp(key.data, begin, len) != 0 ||
-            memcmp(key.data + key.len - end.len, end.data, end.len) != 0)
-            continue;
-        if (!text_to_u64((struct slice){ key.data + len, key.len - len - end.len }, &id)) continue;
-        if (shelf_epoch(strangers->table->keeper->remote->shelf, id, &epoch)) continue;
-        strangers->good = peek_list_add(&strangers->ids, id, 0);
-    }
-    if (!strangers->good) return;
-    memcpy(strangers->cursor, cursor.data, cursor.len);
-    strangers->cursor[cursor.len] = '\0';
-}
-
-static enum fault strangers_scan(struct strangers *strangers, const char *key)
-{
-    snprintf(strangers->cursor, sizeof strangers->cursor, "0");
-    do {
-        const struct slice argv[] = { SLICE("SCAN"),  slice_of(strangers->cursor),
-                                      SLICE("MATCH"), SLICE("*{sale:*}:state"),
-                                      SLICE("COUNT"), SLICE("1000") };
-        struct command_ask ask = { .argv = argv, .argc = 6, .key = slice_of(key), .read = strangers_read, .arg = strangers };
-        if (!keeper_command(strangers->table->keeper, &ask) || !strangers->good) return FAULT_TIMEOUT;
-    } while (strcmp(strangers->cursor, "0") != 0);
-    return FAULT_NONE;
 }
 
 static void length_read(void *arg, const struct redis_reply *reply)
@@ -423,34 +403,33 @@ static enum fault stranger_judge(struct table *table, uint64_t sale_id)
     tell(table->reconcile, "sale %" PRIu64 ": it is over, and %" PRId64 " decisions in its log are not filed", sale_id,
          entries);
     table->reconcile->differing++;
-    struct stream_ask file = { .sale_id = sale_id, .until_ms = UINT64_MAX };
-    if (table->reconcile->repair && stream_file(keeper, &file)) table->reconcile->repaired++;
+    if (!table->reconcile->repair) return FAULT_NONE;
+    if (!repair_goes_on(table)) return FAULT_FENCED;
+    if (stranger_file(keeper, sale_id, &found)) table->reconcile->repaired++;
     return FAULT_NONE;
 }
 
-/* Whichever masters there are: a key that leads to each is found by trying. */
-static enum fault strangers_find(struct table *table)
+static enum fault strangers_judge(struct table *table)
 {
-    struct strangers strangers = { .table = table };
-    struct redis_status status;
-    char key[16], seen[MASTERS_MAX][REDIS_RUN_ID_BYTES + 1];
-    uint32_t count = 0;
-    enum fault fault = FAULT_NONE;
-    if (!keeper_master(table->keeper, SLICE("k0"), seen[0])) return FAULT_TIMEOUT; /* from here on all are known */
-    redis_status(table->keeper->remote->redis, &status);
-    for (int i = 0; i < MASTER_KEYS && count < status.masters && count < MASTERS_MAX && fault == FAULT_NONE; i++) {
-        bool known = false;
-        snprintf(key, sizeof key, "k%d", i);
-        if (!keeper_master(table->keeper, slice_of(key), seen[count])) return FAULT_TIMEOUT;
-        for (uint32_t j = 0; j < count; j++) known = known || strcmp(seen[j], seen[count]) == 0;
-        if (known) continue;
-        count++;
-        fault = strangers_scan(&strangers, key);
-    }
-    for (size_t i = 0; i < strangers.ids.count && fault == FAULT_NONE; i++)
-        fault = stranger_judge(table, strangers.ids.ids[i]);
-    peek_list_free(&strangers.ids);
+    struct strangers strangers = { .tried = 0 };
+    enum fault fault = strangers_look(table->keeper, &strangers, UINT32_MAX) ? FAULT_NONE : FAULT_TIMEOUT;
+    for (size_t i = 0; i < strangers.found.count && fault == FAULT_NONE; i++)
+        fault = stranger_judge(table, strangers.found.ids[i]);
+    strangers_deinit(&strangers);
     return fault;
+}
+
+/* What an earlier one left behind when it was killed ends by itself. */
+static enum fault repair_begin(struct keeper *keeper)
+{
+    struct lock *lock = &keeper->locks[KEEPER_LOCK_RECONCILE];
+    locks_init(keeper);
+    for (uint64_t until_ms = mono_ms() + LOCK_MS + TRY_APART_MS; !lock_take(lock, keeper); table_pause()) {
+        if (keeper->redis_failed) return FAULT_TIMEOUT;
+        if (keeper->ledger == NULL) return FAULT_LEDGER;
+        if (mono_ms() > until_ms) return FAULT_IN_USE;
+    }
+    return FAULT_NONE;
 }
 
 enum fault gate_reconcile(struct gate *gate, struct reconcile *reconcile)
@@ -461,14 +440,15 @@ enum fault gate_reconcile(struct gate *gate, struct reconcile *reconcile)
     if (fault != FAULT_NONE) return fault;
     shelf_each(remote->shelf, sale_add, &table);
     fault = table.fault;
+    if (fault == FAULT_NONE && reconcile->repair) fault = repair_begin(table.keeper);
     for (size_t i = 0; i < table.sales.count && fault == FAULT_NONE; i++) {
         struct facts found = { .text = NULL };
         fault = sale_differences(&table, table.sales.ids[i], &found);
         if (fault == FAULT_NONE) reconcile->sales++;
-        if (fault == FAULT_NONE && found.count > 0) sale_tell(&table, table.sales.ids[i], &found);
+        if (fault == FAULT_NONE && found.count > 0) fault = sale_tell(&table, table.sales.ids[i], &found);
         facts_free(&found);
     }
-    if (fault == FAULT_NONE) fault = strangers_find(&table);
+    if (fault == FAULT_NONE) fault = strangers_judge(&table);
     peek_list_free(&table.sales);
     keeper_close(table.keeper);
     return fault;

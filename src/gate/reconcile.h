@@ -13,7 +13,8 @@ struct reconcile {
     /* What was found. */
     uint64_t sales, differing, differences, repaired;
 };
-/* The gate is of several machines, opened and not started. FAULT_LEDGER, FAULT_TIMEOUT: not all could be read. */
+/* The gate is of several machines, opened and not started. FAULT_LEDGER, FAULT_TIMEOUT: not all could be read. Only one
+ * repairs at a time: FAULT_IN_USE where another does, FAULT_FENCED where it was taken for dead and another does now. */
 enum fault gate_reconcile(struct gate *gate, struct reconcile *reconcile) MUST_USE;
 
 #endif

@@ -223,6 +223,7 @@ static void remote_status(struct gate *base, struct gate_status *out)
     out->errands = keeper.errands;
     out->rebuilds = keeper.rebuilds;
     out->owns_expiry = keeper.owns[KEEPER_LOCK_EXPIRY];
+    out->owns_warm = keeper.owns[KEEPER_LOCK_WARM];
     for (int i = 0; i < GATE_JOB_COUNT; i++) out->owns[i] = keeper.owns[KEEPER_LOCK_JOBS + i];
     out->redis_latency_us = redis.latency_us;
     out->redis_in_flight = redis.in_flight;

@@ -1,5 +1,6 @@
 /* The round: every sale that is open, or is soon, is looked at. What stands in its log for too long is filed, holds that are
- * due are ended by the node that has that job, what is not as it should be is built anew, and what is over goes. */
+ * due are ended by the node that has that job, what opens soon is warmed up by the node that has that one, what is not as it
+ * should be is built anew, and what is over goes. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "gate/keeper_jobs.h"
@@ -12,8 +13,8 @@
 
 struct round {
     struct keeper *keeper;
-    struct peek_list looked, logs, holding, over; /* over: in place of the epoch, whether Redis has it */
-    uint64_t until_ms;                            /* sales that open by then are warmed up */
+    struct peek_list looked, soon, logs, holding, cold, over; /* over: in place of the epoch, whether Redis has it */
+    uint64_t now_ms, until_ms;                                /* sales that open by then are warmed up */
     uint64_t entries, oldest_ms;
     bool memory;
 };
@@ -26,7 +27,8 @@ static void list_add(struct round *round, struct peek_list *list, uint64_t sale_
 static void shelved(const struct sale *sale, uint64_t epoch, void *arg)
 {
     struct round *round = arg;
-    if (sale->terms.opens_ms <= round->until_ms) list_add(round, &round->looked, sale->id, epoch);
+    bool soon = sale->terms.opens_ms > round->now_ms && !sale_is_closed(sale, round->now_ms);
+    if (sale->terms.opens_ms <= round->until_ms) list_add(round, soon ? &round->soon : &round->looked, sale->id, epoch);
 }
 
 static bool peek_is_over(const struct peek *peek)
@@ -47,6 +49,16 @@ static void seen(struct keeper *keeper, uint64_t sale_id, const struct peek *pee
         list_add(round, &round->over, sale_id, 0);
     } else {
         keeper_ask_rebuild(keeper, sale_id, false);
+    }
+}
+
+static void soon_seen(struct keeper *keeper, uint64_t sale_id, const struct peek *peek, void *arg)
+{
+    struct round *round = arg;
+    if (peek->state == PEEK_GOOD) {
+        seen(keeper, sale_id, peek, round);
+    } else {
+        list_add(round, &round->cold, sale_id, 0);
     }
 }
 
@@ -72,8 +84,8 @@ static void ignore(void *arg, const struct redis_reply *reply)
     (void)arg, (void)reply;
 }
 
-/* The keys of a sale go by themselves after a while, its state first. */
-static void keys_end(struct keeper *keeper, uint64_t sale_id)
+/* Its state first. */
+void sale_keys_end(struct keeper *keeper, uint64_t sale_id)
 {
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
     sale_keys(keeper->remote, sale_id, keys);
@@ -84,7 +96,12 @@ static void keys_end(struct keeper *keeper, uint64_t sale_id)
     }
 }
 
-/* The ledger has the last word on whether a sale is over. One that is not there and not over is built. */
+bool sale_is_over(const struct keeper *keeper, const struct ledger_shelved *row)
+{
+    return sale_is_closed(&row->sale, remote_now_ms(&keeper->remote->gate)) && row->sale.counts.held == 0;
+}
+
+/* One that is not there and not over is built. */
 static void over_judge(struct round *round, uint64_t sale_id, bool there)
 {
     struct keeper *keeper = round->keeper;
@@ -94,9 +111,8 @@ static void over_judge(struct round *round, uint64_t sale_id, bool there)
     enum fault fault = ledger == NULL ? FAULT_NONE : ledger_shelved(ledger, sale_id, &row, &found);
     if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
     if (ledger == NULL || fault != FAULT_NONE) return;
-    bool over = found && sale_is_closed(&row.sale, remote_now_ms(&keeper->remote->gate)) && row.sale.counts.held == 0;
-    if (over || !found) {
-        if (there) keys_end(keeper, sale_id);
+    if (!found || sale_is_over(keeper, &row)) {
+        if (there) sale_keys_end(keeper, sale_id);
         shelf_drop(keeper->remote->shelf, sale_id);
     } else {
         keeper_ask_rebuild(keeper, sale_id, there);
@@ -158,6 +174,18 @@ static void expiry_do(struct round *round)
     }
 }
 
+/* Sales that open soon are put into Redis by one node; those that are open, or are asked for, by whoever needs them. */
+static void warm_do(struct round *round)
+{
+    struct keeper *keeper = round->keeper;
+    struct lock *lock = &keeper->locks[KEEPER_LOCK_WARM];
+    if (!lock_keep(lock, keeper) && !lock_take(lock, keeper)) return;
+    for (size_t i = 0; i < round->cold.count && !keeper->redis_failed && !keeper_stopping(keeper); i++) {
+        if (!lock_keep(lock, keeper)) return;
+        sale_rebuild(keeper, round->cold.ids[i], false);
+    }
+}
+
 static void round_status(const struct round *round, uint64_t errands)
 {
     struct keeper *keeper = round->keeper;
@@ -171,21 +199,26 @@ static void round_status(const struct round *round, uint64_t errands)
 void round_do(struct keeper *keeper)
 {
     struct round round = { .keeper = keeper, .memory = true };
-    uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
-    round.until_ms = now_ms + UINT64_C(1000) * keeper->remote->options.warm_before_s;
-    uint64_t errands = errands_do(keeper, now_ms - KEEPER_LATE_MS);
+    round.now_ms = remote_now_ms(&keeper->remote->gate);
+    round.until_ms = round.now_ms + UINT64_C(1000) * keeper->remote->options.warm_before_s;
+    uint64_t errands = errands_do(keeper, round.now_ms - KEEPER_LATE_MS);
     shelf_each(keeper->remote->shelf, shelved, &round);
     sales_peek(keeper, &round.looked, seen, &round);
+    sales_peek(keeper, &round.soon, soon_seen, &round);
     logs_file(&round);
     expiry_do(&round);
+    warm_do(&round);
     for (size_t i = 0; i < round.over.count && !keeper->redis_failed && !keeper_stopping(keeper); i++)
         over_judge(&round, round.over.ids[i], round.over.epochs[i] != 0);
+    strangers_meet(keeper);
     if (!round.memory) keeper_note_memory(keeper);
     round_status(&round, errands);
     /* Many sales are looked at less often, or Redis would do little else. */
-    keeper->round_ms = mono_ms() + KEEPER_ROUND_MS + round.looked.count;
+    keeper->round_ms = mono_ms() + KEEPER_ROUND_MS + round.looked.count + round.soon.count;
     peek_list_free(&round.looked);
+    peek_list_free(&round.soon);
     peek_list_free(&round.logs);
     peek_list_free(&round.holding);
+    peek_list_free(&round.cold);
     peek_list_free(&round.over);
 }

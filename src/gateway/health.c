@@ -88,6 +88,7 @@ static size_t shared_render(char *out, size_t size, const struct gate_status *ga
         { "stampede_errands", "Releases and changes that Redis has still to be told.", gate->errands },
         { "stampede_rebuilds", "Sales that this node has built in Redis since the start.", gate->rebuilds },
         { "stampede_owns_expiry", "1 while this node ends holds for all.", gate->owns_expiry },
+        { "stampede_owns_warm", "1 while this node warms up sales for all.", gate->owns_warm },
         { "stampede_owns_courier", "1 while this node sends webhooks for all.", gate->owns[GATE_JOB_COURIER] },
         { "stampede_owns_publisher", "1 while this node publishes for all.", gate->owns[GATE_JOB_PUBLISHER] },
     };

@@ -1,4 +1,4 @@
-"""Jobs that one node does for all: webhooks and the operator's queue."""
+"""Jobs that one node does for all: webhooks, the operator's queue, and putting sales into Redis before they open."""
 
 import pytest
 from harness import Shop, eventually, time_text
@@ -57,3 +57,22 @@ def test_a_message_is_sent_by_one_node_and_by_another_after_its_end(nodes):
         eventually(lambda: metric(alive, "stampede_owns_courier") == metric(alive, "stampede_owns_publisher") == 1)
         assert receiver.types().count("order.won") == 40
         assert set(receiver.counts.values()) == {1} and set(published(nodes).values()) == {1}
+
+
+def test_a_sale_is_warmed_up_by_the_node_that_has_the_job(nodes):
+    nodes.flags += ["--warm-before-s", "60"]
+    nodes.redis().set(f"{PREFIX}lock:warm", "somebody else", px=60000)
+    server = nodes.start()
+    shop = Shop(server)
+    soon, sooner = (shop.sale(stock=3, opens_at=time_text(40))["id"] for _ in range(2))
+    for sale in (soon, sooner):
+        eventually(lambda sale=sale: nodes.redis().exists(nodes.key(sale, "state")))  # once it is made, somebody may ask for it
+        nodes.redis().delete(nodes.key(sale, "state"))
+    assert shop.act(sooner, "warm").status == 200  # whoever is asked for it does it
+    rounds = lambda: nodes.redis().info("commandstats")["cmdstat_set"]["calls"]
+    before = rounds()
+    eventually(lambda: rounds() > before + 2)  # it has asked for the lock after each look at all sales
+    assert nodes.redis().exists(nodes.key(sooner, "state")) and not nodes.redis().exists(nodes.key(soon, "state"))
+    nodes.redis().delete(f"{PREFIX}lock:warm")
+    eventually(lambda: nodes.redis().exists(nodes.key(soon, "state")), 20)
+    assert metric(server, "stampede_owns_warm") == 1

@@ -119,6 +119,30 @@ def test_what_a_dead_node_has_taken_is_filed_by_another(nodes):
     assert shop.counts(sale) == (5, 3, 0, 2)
 
 
+def test_what_was_taken_in_a_sale_that_is_over_is_filed_by_a_node_that_comes_later(nodes):
+    """Nobody was there when it ended: no node has it among its sales, until what was taken turns out to hold something."""
+    server = nodes.start()
+    shop = Shop(server)
+    bought, held = shop.sale(stock=5)["id"], shop.sale(stock=5, pay_within_s=2)["id"]
+    for sale in (bought, held):
+        assert shop.act(sale, "warm").status == 200
+        assert lost_win(nodes, sale, "bob", 10 ** 15 + int(sale))[0] == "WON"
+    shop.close()
+    server.kill()
+    assert nodes.ledger().change("UPDATE sales SET closed = 1 WHERE id IN (?, ?)", (int(bought), int(held))) == 2
+    nodes.redis().hset(nodes.key(4711, "state"), "terms", "x")
+    nodes.redis().delete(f"{PREFIX}lock:expiry")
+    server.start()
+    for sale in (bought, held):
+        eventually(lambda sale=sale: [row[0] for row in order_rows(nodes, sale)] == ["bob"], 20)
+        eventually(lambda sale=sale: nodes.redis().xlen(nodes.key(sale, "log")) == 0)
+    assert nodes.ledger().sale(bought)["sold"] == 1
+    eventually(lambda: nodes.ledger().sale(held)["orders_expired"] == 1, 20)
+    for sale in (bought, held):
+        eventually(lambda sale=sale: 0 < nodes.redis().pttl(nodes.key(sale, "state")) <= 3_600_000, 20)
+    assert "sale 4711 is in Redis, and the ledger does not know it" in server.log()
+
+
 def test_what_the_ledger_refuses_is_taken_back(nodes):
     """Redis has forgotten that ann has won, and gives her another: the ledger has not forgotten."""
     shop = Shop(nodes.start())

@@ -1,10 +1,11 @@
 """stampede reconcile: whether Redis has what the ledger has, said fact by fact, and made so."""
 
+import concurrent.futures
 import threading
 
 import pytest
 from harness import Shop, eventually
-from nodes import Nodes
+from nodes import PREFIX, Nodes
 
 
 @pytest.fixture
@@ -63,6 +64,20 @@ def test_every_difference_is_named_and_repaired(nodes):
         done = nodes.reconcile()
         assert done.code == 0 and "0 differ" in done.out, (said, done)
     assert Shop(nodes.servers[0]).win(sale, "eve")
+
+
+def test_two_repairs_do_not_fight(nodes):
+    """The second waits for the first, and finds nothing left to do."""
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=5)["id"]
+    shop.win(sale, "ann")
+    eventually(lambda: nodes.redis().xlen(nodes.key(sale, "log")) == 0)
+    nodes.redis().hdel(nodes.key(sale, "buyers"), "ann")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        done = [one.result() for one in [pool.submit(nodes.reconcile, "--repair") for _ in range(2)]]
+    assert [one.code for one in done] == [0, 0], done
+    assert sorted(one.out.splitlines()[-1].rpartition(", ")[2] for one in done) == ["0 built anew", "1 built anew"], done
+    assert nodes.ledger().sale(sale)["epoch"] == 2 and not nodes.redis().exists(f"{PREFIX}lock:reconcile")
 
 
 def test_a_sale_that_the_ledger_does_not_know_is_named(nodes):
