@@ -207,13 +207,12 @@ static void call_redirect(struct redis_node *node, struct redis_call *call, stru
 
 static void call_refused(struct redis_node *node, struct redis_call *call, const struct redis_reply *reply)
 {
-    char at[REDIS_ADDRESS_TEXT_BYTES], sentence[REDIS_SENTENCE_BYTES];
+    char asked[40], sentence[REDIS_SENTENCE_BYTES];
+    const struct facts_question question = { .address = &node->address, .as_sentinel = node->as_sentinel };
     struct slice command = call->argv[0];
-    int shown = reply->text.len < 160 ? (int)reply->text.len : 160;
     if (call->script != REDIS_NO_SCRIPT) command = slice_of(node->client->redis->options.scripts[call->script].name);
-    redis_address_print(at, &node->address);
-    snprintf(sentence, sizeof(sentence), "Redis at %s refuses %.*s: %.*s", at, command.len < 32 ? (int)command.len : 32,
-             command.data, shown, reply->text.data);
+    snprintf(asked, sizeof(asked), "%.*s", command.len < sizeof(asked) ? (int)command.len : 0, command.data);
+    facts_explain(&question, asked, reply->text, sentence);
     redis_say(node->client->redis, sentence);
     call_finish(node->client, call, REDIS_REFUSED, reply);
 }

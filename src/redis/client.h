@@ -55,7 +55,7 @@ struct call_list {
 struct redis_node {
     struct redis_client *client;
     struct redis_address address;
-    uv_timer_t timer; /* the end of a pause, or of the patience with a server that does not say who it is */
+    uv_timer_t timer; /* the end of a pause, or of the patience with a server that does not say who it is; then the pulse */
     uv_getaddrinfo_t lookup;
     bool lookup_pending, timer_closed;
     bool as_sentinel, seed;
@@ -67,6 +67,7 @@ struct redis_node {
     uint32_t targets_count, target;
     struct link *link;
     uint64_t ready_ms; /* since when; 0: never */
+    uint64_t pulse_ms; /* when it was felt last */
     uint64_t rechecked_ms;
     bool rechecking; /* INFO is under way on a connection that is in use */
     struct facts facts;
@@ -155,6 +156,7 @@ bool node_load(struct redis_node *node, int script) MUST_USE;
 /* From its link. */
 void node_connected(struct redis_node *node);
 void node_lost(struct redis_node *node, const char *why);
+void node_garbled(struct redis_node *node, const char *why); /* what came cannot be read */
 void node_answer(struct redis_node *node, struct link_entry entry, const struct redis_reply *reply);
 
 /* route.c */

@@ -151,6 +151,8 @@ void facts_explain(const struct facts_question *question, const char *asked, str
                  "%s at %s does not let its user run %s: its ACL must allow +@all -@dangerous +info and the keys of "
                  "redis_prefix.",
                  who, at, asked);
+    } else if (begins(error, "OOM")) {
+        snprintf(sentence, REDIS_SENTENCE_BYTES, "%s at %s has no memory left for %s: raise its maxmemory.", who, at, asked);
     } else {
         int shown = error.len < 120 ? (int)error.len : 120;
         snprintf(sentence, REDIS_SENTENCE_BYTES, "%s at %s answers %s with: %.*s", who, at, asked, shown, error.data);

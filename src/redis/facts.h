@@ -31,7 +31,7 @@ struct facts_question {
     bool as_sentinel;
 };
 enum facts_verdict facts_judge(const struct facts_question *question, char sentence[REDIS_SENTENCE_BYTES]);
-/* An error that the server answered to AUTH, SELECT or INFO (asked), as a sentence. */
+/* An error that the server answered to what was asked of it, as a sentence. */
 void facts_explain(const struct facts_question *question, const char *asked, struct slice error,
                    char sentence[REDIS_SENTENCE_BYTES]);
 

@@ -65,7 +65,7 @@ static void read_done(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
         struct link_entry entry = *link_entry_at(link, link->first++);
         node_answer(link->node, entry, reply);
     }
-    if (!good) link_lost(link, reply_reader_error(&link->reader));
+    if (!good && link->node != NULL) node_garbled(link->node, reply_reader_error(&link->reader));
 }
 
 static void connect_done(uv_connect_t *request, int status)

@@ -15,7 +15,8 @@ enum link_entry_kind {
     ENTRY_SELECT,
     ENTRY_INFO,
     ENTRY_ASKING,
-    ENTRY_LOAD, /* SCRIPT LOAD */
+    ENTRY_LOAD,  /* SCRIPT LOAD */
+    ENTRY_PULSE, /* PING, to see whether it is still there */
 };
 
 /* An answer that is awaited. */

@@ -10,6 +10,9 @@
 #define PAUSE_MS_MAX 2000
 /* A connection that lived as long was a good one: when it is lost the next try is made at once. */
 #define READY_MS_GOOD 1000
+/* A server that nobody asks anything is asked so often whether it is there: one that hangs is found before buyers find it.
+ */
+#define PULSE_MS 250
 /* A server that is named a master and says it is none is not asked again more often than that. */
 #define RECHECK_MS_MIN 50
 
@@ -256,6 +259,15 @@ void node_lost(struct redis_node *node, const char *why)
     node_break(node, false);
 }
 
+/* Of a server that has never said who it is that is for somebody to mend. */
+void node_garbled(struct redis_node *node, const char *why)
+{
+    char what[REDIS_SENTENCE_BYTES / 2];
+    snprintf(what, sizeof(what), "what answers there does not speak as Redis does (%.100s)", why);
+    if (node->state == NODE_GREETING) sentence_at(node, node->client->unfit, what);
+    node_lost(node, what);
+}
+
 void node_overdue(struct redis_node *node, uint32_t waited_ms)
 {
     char at[REDIS_ADDRESS_TEXT_BYTES], sentence[REDIS_SENTENCE_BYTES];
@@ -332,10 +344,32 @@ void node_submit(struct redis_node *node, struct redis_call *call)
     node_want(node);
 }
 
+/* Calls have times of their own, so only a server that is asked nothing else is asked this. A loop that was kept from
+ * turning has answers to read before it may say that they did not come. */
+static void pulse_feel(uv_timer_t *timer)
+{
+    struct redis_node *node = timer->data;
+    struct redis_client *client = node->client;
+    struct link *link = node->link;
+    const struct slice ping = SLICE("PING");
+    uint64_t now_ms = uv_now(client->loop);
+    bool late = now_ms - node->pulse_ms > 2 * PULSE_MS;
+    node->pulse_ms = now_ms;
+    if (!node->wanted || late) return;
+    if (link->first == link->next) {
+        if (!link_put(link, (struct link_entry){ .kind = ENTRY_PULSE }, &ping, 1)) node_break(node, true);
+        return;
+    }
+    const struct link_entry *oldest = link_entry_at(link, link->first);
+    uint64_t age_ms = (uv_hrtime() - oldest->put_ns) / 1000000;
+    if (oldest->kind == ENTRY_PULSE && age_ms >= client->redis->options.call_ms) node_overdue(node, (uint32_t)age_ms);
+}
+
 static void node_ready(struct redis_node *node)
 {
     struct redis_client *client = node->client;
-    uv_timer_stop(&node->timer);
+    node->pulse_ms = uv_now(client->loop);
+    uv_timer_start(&node->timer, pulse_feel, PULSE_MS, PULSE_MS);
     if (node->ready_ms != 0) atomic_fetch_add_explicit(&client->reconnects, 1, memory_order_relaxed);
     node->state = NODE_READY;
     node->ready_ms = uv_now(client->loop);
@@ -420,6 +454,7 @@ void node_answer(struct redis_node *node, struct link_entry entry, const struct 
         break;
     case ENTRY_GONE:
     case ENTRY_ASKING:
+    case ENTRY_PULSE:
         break;
     }
 }

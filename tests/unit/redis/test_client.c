@@ -223,6 +223,43 @@ static void answers_to_what_nobody_asked_are_not_taken(void **state)
     impostor_close(&impostor);
 }
 
+static void timer_over(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+/* Nobody calls, and it is found all the same: whoever comes next need not wait to hear so. */
+static void a_server_that_falls_silent_is_found_without_a_call(void **state)
+{
+    (void)state;
+    struct impostor impostor = { .version = "7.0.0", .rest = "" };
+    impostor_open(&impostor);
+    struct redis *redis = redis_at(impostor.port, 0);
+    struct redis_status status = { 0 };
+    struct redis_client *client;
+    uv_loop_t loop;
+    uv_timer_t timer;
+    bool over = false, reached = false;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(redis_client_open(&client, redis, &loop), FAULT_NONE);
+    uv_timer_init(&loop, &timer);
+    timer.data = &over;
+    uv_timer_start(&timer, timer_over, 20000, 0);
+    while (!over && strstr(status.error, "did not answer within") == NULL) {
+        uv_run(&loop, UV_RUN_ONCE);
+        reached = reached || redis_client_ready(client);
+        redis_status(redis, &status);
+    }
+    assert_true(reached && !over);
+    assert_int_equal(status.calls, 0);
+    uv_close((uv_handle_t *)&timer, NULL);
+    redis_client_close(client);
+    while (uv_run(&loop, UV_RUN_DEFAULT) != 0) continue;
+    assert_int_equal(uv_loop_close(&loop), 0);
+    redis_close(redis);
+    impostor_close(&impostor);
+}
+
 static void *thread_run(void *arg)
 {
     for (int i = 0; i < 20; i++) calls_make(arg, true);
@@ -256,6 +293,7 @@ int main(void)
         cmocka_unit_test(too_old_a_server_is_said_so_and_gets_no_call),
         cmocka_unit_test(what_was_sent_and_not_answered_is_unknown),
         cmocka_unit_test(answers_to_what_nobody_asked_are_not_taken),
+        cmocka_unit_test(a_server_that_falls_silent_is_found_without_a_call),
         cmocka_unit_test(several_loops_share_one_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
