@@ -32,7 +32,7 @@ static int outcome(const struct reconcile *found, enum fault fault)
     }
     printf("%" PRIu64 " sales compared, %" PRIu64 " differ by %" PRIu64 " facts", found->sales, found->differing,
            found->differences);
-    if (found->repair) printf(", %" PRIu64 " built anew", found->repaired);
+    if (found->repair) printf(", %" PRIu64 " built anew or dropped", found->repaired);
     printf("\n");
     return found->differing == 0 || (found->repair && found->repaired == found->differing) ? EXIT_OK : EXIT_FAILED;
 }

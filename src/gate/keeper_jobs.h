@@ -44,6 +44,7 @@ struct peek_list {
 struct strangers {
     struct peek_list found;
     uint32_t tried, masters;
+    uint64_t unknown; /* to the ledger */
     char key[16], cursor[24]; /* a key of the master that is being looked through, and how far that has come */
     char seen[STRANGERS_MASTERS_MAX + 1][REDIS_RUN_ID_BYTES + 1];
     bool scanning, looked, met; /* looked: all are found; met: and settled */
@@ -184,6 +185,9 @@ bool stream_file(struct keeper *keeper, struct stream_ask *ask);
 
 /* rebuild.c: puts a sale into Redis as the ledger has it, if it is not there, or anyway. True: it stands there now. */
 bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
+
+/* Its keys go, all of them. */
+bool sale_unlink(struct keeper *keeper, uint64_t sale_id);
 
 /* round.c: looks at every sale. */
 void round_do(struct keeper *keeper);

@@ -142,19 +142,25 @@ static enum fault load_end(struct load *load)
     return load_send(load);
 }
 
-/* Redis has the sale under an epoch that the ledger has never reached: it is of another ledger, or of one that was put back
- * to an earlier day. The ledger has the last word. */
-static void sale_forget(struct load *load)
+bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
 {
-    struct keeper *keeper = load->keeper;
     struct slice argv[1 + GATE_KEYS] = { SLICE("UNLINK") };
-    log_error("keeper",
-              "sale %" PRIu64 ": Redis has it in epoch %" PRIu64 ", which the ledger has not reached: it is dropped there",
-              load->sale_id, load->epoch_there);
-    sale_keys(keeper->remote, load->sale_id, keeper->keys);
+    sale_keys(keeper->remote, sale_id, keeper->keys);
     for (int i = 0; i < GATE_KEYS; i++) argv[1 + i] = slice_of(keeper->keys[i]);
     struct command_ask ask = { .argv = argv, .argc = 1 + GATE_KEYS, .key = argv[1], .read = ignore };
-    if (!keeper_command(keeper, &ask)) log_warn("keeper", "sale %" PRIu64 " could not be dropped", load->sale_id);
+    if (keeper_command(keeper, &ask)) return true;
+    log_warn("keeper", "sale %" PRIu64 " could not be dropped from Redis", sale_id);
+    return false;
+}
+
+/* Redis has the sale under an epoch that the ledger has never reached: it is of another ledger, or of one that was put back
+ * to an earlier day. The ledger has the last word. */
+static bool sale_forget(struct load *load, uint64_t epoch_there)
+{
+    log_error("keeper",
+              "sale %" PRIu64 ": Redis has it in epoch %" PRIu64 ", which the ledger has not reached: it is dropped there",
+              load->sale_id, epoch_there);
+    return lock_keep(&load->lock, load->keeper) && sale_unlink(load->keeper, load->sale_id);
 }
 
 static enum fault load_walk(struct load *load, struct ledger *ledger)
@@ -197,10 +203,9 @@ static bool load_run(struct load *load, struct ledger *ledger)
     if (fault == FAULT_TIMEOUT && load->refused && load->epoch_there > load->epoch) {
         struct ledger_shelved row;
         bool found;
-        if (ledger_shelved(ledger, load->sale_id, &row, &found) == FAULT_NONE && found && row.epoch == load->epoch) {
-            sale_forget(load);
+        if (ledger_shelved(ledger, load->sale_id, &row, &found) == FAULT_NONE && found && row.epoch == load->epoch &&
+            sale_forget(load, load->epoch_there))
             fault = load_walk(load, ledger);
-        }
     }
     if (fault == FAULT_NONE) {
         log_info("keeper",
@@ -247,6 +252,11 @@ static bool load_locked(struct load *load, uint64_t epoch_seen, bool anyway)
     if (!found) return false;
     sale_peek(keeper, load->sale_id, row.epoch, &peek);
     if (peek.state == PEEK_NONE) return false;
+    /* Never built from this ledger: what is there is none of ours, however it looks. */
+    if (row.epoch == 0 && peek.state != PEEK_ABSENT) {
+        if (!sale_forget(load, peek.epoch)) return false;
+        peek.state = PEEK_ABSENT;
+    }
     if (peek.state == PEEK_GOOD && (!anyway || row.epoch != epoch_seen)) {
         load->sale = row;
         return true;

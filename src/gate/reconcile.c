@@ -392,6 +392,7 @@ static enum fault stranger_judge(struct table *table, uint64_t sale_id)
     if (!found) {
         tell(table->reconcile, "sale %" PRIu64 ": it is in Redis, and the ledger does not know it", sale_id);
         table->reconcile->differing++;
+        if (table->reconcile->repair && sale_unlink(keeper, sale_id)) table->reconcile->repaired++;
         return FAULT_NONE;
     }
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];

@@ -12,6 +12,7 @@
 #define PAGES_AT_ONCE 20 /* in a round; and so many of the sales on them: the keeper has other things to do */
 #define SETTLED_AT_ONCE 100
 #define PAGE "1000"
+#define TOLD_MAX 10
 
 struct page {
     const struct keeper *keeper;
@@ -123,6 +124,14 @@ bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found)
     return true;
 }
 
+static void unknown_tell(const struct keeper *keeper, uint64_t sale_id)
+{
+    log_warn("keeper",
+             "sale %" PRIu64 " is in Redis under %s, and the ledger does not know it: give each shop a redis_prefix of its "
+             "own; what an earlier ledger has left `stampede reconcile --repair` drops",
+             sale_id, keeper->remote->options.prefix);
+}
+
 /* What was filed may hold something: then it is over no more, and is built anew, for nobody knows what its gate has not been
  * told. False: not now. */
 static bool stranger_settle(struct keeper *keeper, uint64_t sale_id)
@@ -131,7 +140,7 @@ static bool stranger_settle(struct keeper *keeper, uint64_t sale_id)
     bool found;
     if (!stranger_file(keeper, sale_id, &found) || !row_read(keeper, sale_id, &row, &found)) return false;
     if (!found) {
-        log_error("keeper", "sale %" PRIu64 " is in Redis, and the ledger does not know it", sale_id);
+        if (++keeper->strangers.unknown <= TOLD_MAX) unknown_tell(keeper, sale_id);
     } else if (sale_is_over(keeper, &row)) {
         sale_keys_end(keeper, sale_id);
     } else {
@@ -152,6 +161,8 @@ void strangers_meet(struct keeper *keeper)
         keeper_pulse(keeper);
     }
     bool met = strangers->looked && found->count == 0;
+    if (met && strangers->unknown > TOLD_MAX)
+        log_warn("keeper", "so it is with %" PRIu64 " more sales", strangers->unknown - TOLD_MAX);
     if (met) strangers_deinit(strangers);
     strangers->met = met;
 }

@@ -4,7 +4,7 @@ import concurrent.futures
 import threading
 
 import pytest
-from harness import Shop, eventually
+from harness import Shop, eventually, problem
 from nodes import PREFIX, Nodes
 
 
@@ -86,6 +86,30 @@ def test_a_sale_that_the_ledger_does_not_know_is_named(nodes):
     nodes.redis().hset(nodes.key(4711, "state"), "terms", "x")
     done = nodes.reconcile()
     assert done.code == 1 and "differs: sale 4711: it is in Redis, and the ledger does not know it" in done.out, done
+    done = nodes.reconcile("--repair")
+    assert done.code == 0 and "1 built anew or dropped" in done.out, done
+    assert not nodes.redis().exists(nodes.key(4711, "state"))
+    assert nodes.reconcile().code == 0
+
+
+def test_what_an_earlier_ledger_has_left_in_redis_is_told_at_the_start_and_sells_nothing(nodes):
+    """The same id, the same epoch, the same server: still another sale."""
+    shop = Shop(nodes.start())
+    first, second = shop.sale(stock=3)["id"], shop.sale(stock=1)["id"]
+    for buyer in ("ann", "bob", "cat"):
+        shop.win(first, buyer)
+    nodes.servers[0].stop()
+    with Nodes(gate=nodes.gate) as anew:
+        shop = Shop(server := anew.start())
+        for left in (first, second):
+            eventually(lambda left=left: f"sale {left} is in Redis under stampede:, and the ledger does not know it" in server.log())
+        assert shop.sale(stock=10)["id"] == first
+        shop.win(first, "ann")
+        assert shop.counts(first) == (10, 9, 0, 1)
+        problem(shop.grab(second, "ann"), 404, "NO_SUCH_SALE")
+        done = anew.reconcile("--repair")
+        assert done.code == 0 and f"differs: sale {second}: it is in Redis, and the ledger does not know it" in done.out, done
+        assert anew.reconcile().code == 0
 
 
 def test_what_is_under_way_is_no_difference(nodes):
