@@ -74,7 +74,7 @@ static void lease_begin(struct lease *lease, struct keeper *keeper, uint32_t num
 
 static enum fault lease_silent(void)
 {
-    log_error("keeper", "Redis did not say whether the number of this node is free");
+    log_error("keeper", "refusing to start: Redis did not say whether the number of this node is free");
     return FAULT_TIMEOUT;
 }
 

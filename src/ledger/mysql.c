@@ -53,10 +53,38 @@ static void handle_note(struct ledger *ledger)
     mysql_note(ledger, mysql_errno(handle), mysql_error(handle));
 }
 
+#define RIGHTS_ADVICE "; give its user GRANT ALL ON the database, or the rights that docs/operations.md names"
+
+/* What whoever reads of it can do. */
+static const char *advice(unsigned error)
+{
+    static const struct {
+        unsigned error;
+        const char *text;
+    } advices[] = {
+        { ER_ACCESS_DENIED_ERROR, "; check the user in the URL, and ledger_password_file or STAMPEDE_LEDGER_PASSWORD" },
+        { ER_DBACCESS_DENIED_ERROR, RIGHTS_ADVICE },
+        { ER_TABLEACCESS_DENIED_ERROR, RIGHTS_ADVICE },
+        { ER_BAD_DB_ERROR, "; make it with CREATE DATABASE, or name another in the URL" },
+        { ER_CON_COUNT_ERROR, "; raise max_connections on the server" },
+        { ER_OPTION_PREVENTS_STATEMENT, "; name one in the URL that may be written, the master of its replicas" },
+        { ER_BINLOG_CREATE_ROUTINE_NEED_SUPER, "; set log_bin_trust_function_creators = 1 on the server" },
+        { CR_UNKNOWN_HOST, "; check the host in the URL" },
+        { CR_CONNECTION_ERROR, "; check that a server runs there, and the host and the port in the URL" },
+        { CR_CONN_HOST_ERROR, "; check that a server runs there, and the host and the port in the URL" },
+        { CR_SERVER_LOST, "; check that the server there is well, and that it is MySQL or MariaDB" },
+    };
+    for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {
+        if (advices[i].error == error) return advices[i].text;
+    }
+    return "";
+}
+
 enum fault mysql_fault_say(struct ledger *ledger, const char *doing)
 {
     const struct mysql_connection *connection = mysql_of(ledger);
-    log_error("ledger", "%s: %s failed: %s (%u)", ledger->path, doing, connection->error_text, connection->error);
+    log_error("ledger", "%s: %s failed: %s (%u)%s", ledger->path, doing, connection->error_text, connection->error,
+              advice(connection->error));
     switch (connection->error) {
     case ER_LOCK_DEADLOCK:
     case ER_LOCK_WAIT_TIMEOUT:

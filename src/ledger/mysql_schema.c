@@ -263,7 +263,7 @@ static enum fault standing_read(struct ledger *ledger, struct standing *out)
     *out = (struct standing){ .row = false };
     enum fault fault = mysql_ask(ledger,
                                  "SELECT count(*), coalesce(sum(table_name = 'meta'), 0) FROM information_schema.tables"
-                                 " WHERE table_schema = database()",
+                                 " WHERE table_schema = database() AND table_name <> 'rights'",
                                  numbers, 2, &found);
     out->tables = numbers[0];
     out->meta = numbers[1];
@@ -297,9 +297,10 @@ static enum fault standing_check(struct ledger *ledger, const struct standing *f
         return FAULT_LEDGER;
     }
     if (found->version == MYSQL_SCHEMA_VERSION) return FAULT_NONE;
-    log_error("ledger", "%s has schema version %lld, this program knows %lld: it was written by %s release", ledger->path,
-              (long long)found->version, (long long)MYSQL_SCHEMA_VERSION,
-              found->version > MYSQL_SCHEMA_VERSION ? "a newer" : "an older");
+    bool newer = found->version > MYSQL_SCHEMA_VERSION;
+    log_error("ledger", "%s has schema version %lld, this program knows %lld: it was written by %s release; %s",
+              ledger->path, (long long)found->version, (long long)MYSQL_SCHEMA_VERSION, newer ? "a newer" : "an older",
+              newer ? "start that one" : "start the server once, which changes it");
     return FAULT_LEDGER;
 }
 
@@ -310,10 +311,31 @@ enum fault mysql_schema_check(struct ledger *ledger)
     return fault != FAULT_NONE ? fault : standing_check(ledger, &found);
 }
 
+/* What a user may not do is found before there are tables that would be half made. */
+static enum fault rights_try(struct ledger *ledger)
+{
+    static const char *const trial[] = {
+        "CREATE TABLE IF NOT EXISTS rights (n INT PRIMARY KEY) ENGINE = InnoDB",
+        "DROP TRIGGER IF EXISTS rights_tried",
+        "CREATE TRIGGER rights_tried AFTER INSERT ON rights FOR EACH ROW SET @rights_tried = 1",
+        "INSERT IGNORE INTO rights VALUES (1)",
+        "UPDATE rights SET n = 2",
+        "DELETE FROM rights",
+        "DROP TABLE rights",
+    };
+    for (size_t i = 0; i < sizeof(trial) / sizeof(trial[0]); i++) {
+        enum fault fault = mysql_run(ledger, trial[i]);
+        if (fault != FAULT_NONE) return fault;
+    }
+    return FAULT_NONE;
+}
+
 static enum fault meta_make(struct ledger *ledger)
 {
-    enum fault fault = statement_run(ledger, "CREATE TABLE meta (one TINYINT PRIMARY KEY CHECK (one = 1),"
-                                             " version BIGINT NOT NULL, changing TINYINT NOT NULL" TABLE_END);
+    enum fault fault = rights_try(ledger);
+    if (fault != FAULT_NONE) return fault;
+    fault = statement_run(ledger, "CREATE TABLE meta (one TINYINT PRIMARY KEY CHECK (one = 1),"
+                                  " version BIGINT NOT NULL, changing TINYINT NOT NULL" TABLE_END);
     return fault != FAULT_NONE ? fault : mysql_run(ledger, "INSERT INTO meta VALUES (1, 0, 0)");
 }
 
@@ -330,7 +352,8 @@ static enum fault migrations_run(struct ledger *ledger)
     struct standing found;
     enum fault fault = standing_read(ledger, &found);
     if (fault == FAULT_NONE && found.meta == 0 && found.tables > 0) {
-        log_error("ledger", "%s is a database of something else: it has tables, but no table meta", ledger->path);
+        log_error("ledger", "%s is a database of something else: it has tables, but no table meta; name an empty one",
+                  ledger->path);
         return FAULT_LEDGER;
     }
     if (fault == FAULT_NONE && found.meta == 0) {

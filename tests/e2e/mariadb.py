@@ -83,6 +83,13 @@ class MariaDB:
         self.process.wait(30)
         self.process = None
 
+    def pause(self):
+        """It is there and says nothing, as a machine that hangs."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self):
         self.process.terminate()
         self.process.wait(60)

@@ -203,6 +203,19 @@ def test_a_redis_that_is_not_there_is_told_in_a_sentence(own_server, three):
         server.start()
 
 
+@pytest.mark.parametrize("settings,url,password,sentence", [
+    ({"maxmemory": "100mb", "maxmemory_policy": "allkeys-lru"}, "redis://{0}", "", "maxmemory-policy is allkeys-lru.: set it to noeviction"),
+    ({"password": "right"}, "redis://{0}", "wrong", "does not know this user with this password: check"),
+    ({"user": ["default on nopass ~* +@all", "shop on >p ~other:* +@all"]}, "redis://shop@{0}", "p", "does not let its user run EVAL: its ACL must allow"),
+])
+def test_a_redis_that_cannot_be_the_gate_is_told_in_a_sentence(own_server, three, settings, url, password, sentence):
+    env = {**three.environment(), **({"STAMPEDE_REDIS_PASSWORD": password} if password else {})}
+    with RedisServer(**settings) as unfit:
+        server = own_server("--ledger", three.database, "--gate", url.format(unfit.address), start=False, env=env)
+        with pytest.raises(ServerDied, match=f"exit 1(.|\n)*{sentence}"):
+            server.start()
+
+
 @pytest.mark.parametrize("lines,sentence", [
     (["gate = redis://"], "gate"), (["gate = http://x"], "it is local, redis://HOST"), (["gate = redis://u:p@h"], "password"),
     (["gate = redis+sentinel://h:26379"], "gate"), (["ack = gate"], "ack is for a gate in Redis"), (["node = 3"], "node is for a gate in Redis"),

@@ -32,7 +32,7 @@ def url_of(db, user="shop", database=None):
 
 
 def test_a_wrong_password_is_told(db, at):
-    refused(at(start=False, env={"STAMPEDE_LEDGER_PASSWORD": "wrong"}), 1, "Access denied for user 'shop'")
+    refused(at(start=False, env={"STAMPEDE_LEDGER_PASSWORD": "wrong"}), 1, "Access denied for user 'shop'", "STAMPEDE_LEDGER_PASSWORD")
 
 
 def test_a_wrong_user_is_told(db, at):
@@ -40,18 +40,51 @@ def test_a_wrong_user_is_told(db, at):
 
 
 def test_a_database_that_is_not_there_is_told(db, at):
-    refused(at(start=False, url=url_of(db, database="nowhere")), 1, "Unknown database 'nowhere'")
+    refused(at(start=False, url=url_of(db, database="nowhere")), 1, "Unknown database 'nowhere'", "CREATE DATABASE")
 
 
 def test_a_host_that_does_not_answer_is_told(db, at):
     port = mariadb.free_port()
-    refused(at(start=False, url=f"mysql://shop@127.0.0.1:{port}/x"), 1, "connecting failed", "Can't connect to server")
+    refused(at(start=False, url=f"mysql://shop@127.0.0.1:{port}/x"), 1, "connecting failed", "Can't connect to server", "check that a server runs there")
 
 
 def test_a_user_without_rights_is_told(db, at):
     name = new_name(db)
     db.do(f"CREATE OR REPLACE USER poor@'%' IDENTIFIED BY '{mariadb.PASSWORD}'", f"GRANT SELECT ON {name}.* TO poor@'%'")
-    refused(at(start=False, url=url_of(db, user="poor", database=name)), 1, "CREATE command denied to user 'poor'")
+    refused(at(start=False, url=url_of(db, user="poor", database=name)), 1, "CREATE command denied to user 'poor'", "GRANT ALL ON")
+
+
+def test_a_right_that_is_missing_is_found_before_a_table_is_made(db, at):
+    """So that giving it is all there is to do."""
+    name = new_name(db)
+    db.do(f"CREATE OR REPLACE USER some@'%' IDENTIFIED BY '{mariadb.PASSWORD}'",
+          f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON {name}.* TO some@'%'")
+    server = at(start=False, url=url_of(db, user="some", database=name))
+    for _ in range(2):
+        refused(server, 1, "TRIGGER command denied to user 'some'", "GRANT ALL ON")
+    db.do(f"GRANT ALL ON {name}.* TO some@'%'")
+    server.start()
+    shop = Shop(server)
+    shop.win(shop.sale()["id"], "ann")
+    shop.close()
+
+
+def test_a_right_that_was_taken_away_is_told(db, at):
+    server = at()
+    server.stop()
+    name = server.ledger().database
+    db.do(f"CREATE OR REPLACE USER reader@'%' IDENTIFIED BY '{mariadb.PASSWORD}'", f"GRANT SELECT ON {name}.* TO reader@'%'")
+    DATABASES[str(server.data.resolve())] = url_of(db, user="reader", database=name)
+    refused(server, 1, "command denied to user 'reader'", "GRANT ALL ON")
+
+
+def test_a_database_that_hangs_is_told(db, at):
+    server = at(start=False)
+    db.pause()
+    try:
+        refused(server, 1, "connecting failed", "check that the server there is well")
+    finally:
+        db.resume()
 
 
 @pytest.mark.parametrize("url,words", [
@@ -121,8 +154,8 @@ def test_a_binary_log_that_is_not_synced_is_refused(own_server):
     ("UPDATE meta SET changing = 1", "was interrupted: put back the copy"),
     ("UPDATE meta SET changing = 1, version = 0", "drop its tables or the database"),
     ("DELETE FROM meta", "drop its tables or the database"),
-    ("UPDATE meta SET version = version + 1", "by a newer release"),
-    ("DROP TABLE meta", "has tables, but no table meta"),
+    ("UPDATE meta SET version = version + 1", "by a newer release; start that one"),
+    ("DROP TABLE meta", "has tables, but no table meta; name an empty one"),
 ])
 def test_a_schema_that_is_not_whole_is_refused_and_left_alone(at, tampering, words):
     server = at()
