@@ -10,6 +10,7 @@
 #include "gateway/server.h"
 #include "guard/blocks.h"
 #include "ledger/publications.h"
+#include "ledger/watch.h"
 #include "people/payment_keys.h"
 #include "people/people.h"
 #include "people/resp_accounts.h"
@@ -34,6 +35,7 @@ struct app {
     char blocks_path[PATH_BYTES], payment_keys_path[PATH_BYTES];
     int lock_fd;
     struct ledger *ledger;
+    struct ledger_watch *watch;
     struct command_gate gate_place;
     struct shop shop;
     struct gate *gate;
@@ -64,11 +66,16 @@ static void folder_stop(struct app *app)
 
 static enum fault ledger_start(struct app *app)
 {
-    return ledger_open(&app->ledger, &app->places.ledger, LEDGER_OWNER);
+    enum fault fault = ledger_open(&app->ledger, &app->places.ledger, LEDGER_OWNER);
+    if (fault != FAULT_NONE) return fault;
+    fault = ledger_watch_open(&app->watch, &app->places.ledger); /* for all that are opened from here on */
+    if (fault != FAULT_NONE) ledger_close(app->ledger);
+    return fault;
 }
 
 static void ledger_stop(struct app *app)
 {
+    ledger_watch_close(app->watch);
     ledger_close(app->ledger);
 }
 

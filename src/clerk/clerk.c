@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "journal/journal.h"
 #include "ledger/ledger.h"
+#include "ledger/watch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -402,7 +403,7 @@ void clerk_status(struct clerk *clerk, struct clerk_status *out)
     }
     *out = (struct clerk_status){
         .seq_filed = atomic_load(&clerk->seq_filed),
-        .failing = atomic_load(&clerk->failing),
+        .failing = atomic_load(&clerk->failing) || ledger_watch_health(clerk->place.watch) != LEDGER_WELL,
         .stopped = atomic_load(&clerk->stopped),
     };
 }

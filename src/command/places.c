@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A replica that is silent for longer is passed over: the ledger itself can be asked. */
+#define REPLICA_ANSWER_S_MAX 3
+
 /* Never among the flags: every user of the machine sees those. */
 static bool password_take(const struct config *config, struct command_places *out)
 {
@@ -55,6 +58,7 @@ bool command_places(struct command_places *out, const struct config *config)
     }
     tls_take(config, &out->ledger);
     tls_take(config, &out->read);
+    out->read.answer_s_max = REPLICA_ANSWER_S_MAX;
     out->ledger.unsafe = strcmp(config->ledger_unsafe, "on") == 0;
     if (!password_take(config, out)) return false;
     memcpy(out->read.password, out->ledger.password, sizeof out->read.password);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/watch.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -74,6 +75,8 @@ static void change_work(struct crew_job *job, void *tools)
     struct change *change = (struct change *)((char *)job - offsetof(struct change, job));
     struct change_tools *own = tools;
     for (int tries = 0; tries < 2; tries++) {
+        change->fault = FAULT_LEDGER;
+        if (ledger_watch_health(own->place->watch) >= LEDGER_GONE) return; /* nothing is begun */
         change->fault = own->ledger == NULL ? ledger_open(&own->ledger, own->place, LEDGER_WRITER) : FAULT_NONE;
         if (change->fault != FAULT_NONE) continue;
         change->begun = true;

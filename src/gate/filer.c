@@ -1,7 +1,7 @@
 #include "gate/filer.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "ledger/watch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define WAITING_MAX 100000
 #define THREADS 8
 #define PAUSE_MS_MIN 10
-#define PAUSE_MS_MAX 500
+#define PAUSE_MS_MAX 100
 /* Somebody waits for the answer: a ledger that does not give one is asked again on another connection. */
 #define PATIENCE_MS 1000
 #define ANSWER_S_MAX 3
@@ -40,7 +40,6 @@ struct filer {
     uint64_t waiting;
     bool stopping;
     struct filer_thread *threads[THREADS];
-    _Atomic uint64_t filed;
     _Atomic uint32_t failing; /* threads whose last try failed */
 };
 
@@ -127,6 +126,8 @@ static enum fault batch_try(struct filer_thread *self, size_t count)
     if (fault == FAULT_NONE) return FAULT_NONE;
     ledger_close(self->ledger); /* whatever state it is in, a new one is in none */
     self->ledger = NULL;
+    if (fault != FAULT_TIMEOUT)
+        ledger_watch_doubt(self->filer->place.watch); /* else others hold its locks, and it is there */
     return fault;
 }
 
@@ -161,7 +162,6 @@ static void batch_file(struct filer_thread *self, size_t count)
         if (pause_ms < PAUSE_MS_MAX) pause_ms *= 2;
     }
     if (failed) atomic_fetch_sub(&filer->failing, 1);
-    atomic_fetch_add(&filer->filed, count);
     for (size_t i = 0; i < count; i++) {
         struct filer_job *job = self->jobs[i];
         job->take.result = self->takes[i].result;
@@ -220,11 +220,8 @@ void filer_close(struct filer *filer)
     free(filer);
 }
 
-void filer_status(struct filer *filer, struct filer_status *out)
+bool filer_failing(const struct filer *filer)
 {
-    pthread_mutex_lock(&filer->lock);
-    out->waiting = filer->waiting;
-    pthread_mutex_unlock(&filer->lock);
-    out->filed = atomic_load(&filer->filed);
-    out->failing = atomic_load(&filer->failing) > 0;
+    return atomic_load_explicit(&filer->failing, memory_order_relaxed) > 0 ||
+           ledger_watch_health(filer->place.watch) != LEDGER_WELL;
 }

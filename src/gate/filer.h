@@ -2,7 +2,8 @@
  * soon after.
  *
  * A few threads, each with a connection to the ledger. A job belongs to its caller until it is done; it comes back through
- * the mailbox of its lane. While the ledger refuses, jobs are filed again until their time is over. */
+ * the mailbox of its lane. While the ledger refuses, jobs are filed again until their time is over; one that a ledger does
+ * not answer may come back a little later than that. */
 #ifndef STAMPEDE_GATE_FILER_H
 #define STAMPEDE_GATE_FILER_H
 
@@ -37,10 +38,7 @@ struct filer_job *filer_collect(struct filer_mailbox *box); /* those that are do
 /* False: too many are waiting. */
 bool filer_give(struct filer *filer, struct filer_job *job);
 
-struct filer_status {
-    bool failing; /* the ledger refuses at present */
-    uint64_t filed, waiting;
-};
-void filer_status(struct filer *filer, struct filer_status *out);
+/* Any thread, no lock. Nothing can be filed at present: the ledger is known to be away, or what was tried last failed. */
+bool filer_failing(const struct filer *filer);
 
 #endif

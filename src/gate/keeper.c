@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gate/keeper_jobs.h"
+#include "ledger/watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #define REDIS_MS 2000
 #define REDIS_SILENT_MS 200 /* while it does not answer: only to see whether it does again */
-#define LEDGER_ANSWER_S 5
+#define LEDGER_ANSWER_S 3
 #define LEDGER_PATIENCE_MS 2000
 #define LEDGER_PAUSE_MS_MIN 250
 #define LEDGER_PAUSE_MS_MAX 4000
@@ -38,7 +39,7 @@ static void question_answered(struct redis_call *call, const struct redis_reply 
 {
     struct question *question = (struct question *)call;
     if (call->result == REDIS_ANSWERED) question->read(question->arg, reply);
-    if (call->result == REDIS_FAILED || call->result == REDIS_REFUSED)
+    if (call->result == REDIS_FAILED) /* what was refused the client has said */
         log_error("keeper", "Redis answered: %.*s", (int)reply->text.len, reply->text.data);
 }
 
@@ -107,8 +108,13 @@ bool keeper_script(struct keeper *keeper, const struct script_ask *ask)
     return question_ask(keeper, &question);
 }
 
+/* One that is known to be away is not asked; as soon as it is back it is. */
 struct ledger *keeper_ledger(struct keeper *keeper)
 {
+    if (ledger_watch_health(keeper->place.watch) >= LEDGER_GONE) {
+        keeper->ledger_again_ms = 0;
+        return NULL;
+    }
     if (keeper->ledger != NULL || mono_ms() < keeper->ledger_again_ms) return keeper->ledger;
     enum fault fault = ledger_open(&keeper->ledger, &keeper->place, LEDGER_WRITER);
     if (fault != FAULT_NONE) {
@@ -350,7 +356,6 @@ static void errands_told_do(struct keeper *keeper)
 static void status_note(struct keeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
-    keeper->status.ledger_failing = keeper->ledger == NULL;
     keeper->status.redis_failing = keeper->redis_failed;
     pthread_mutex_unlock(&keeper->lock);
 }

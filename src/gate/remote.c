@@ -75,7 +75,8 @@ static enum fault remote_lane_attach(struct gate_lane *base, struct uv_loop_s *l
     if (fault != FAULT_NONE) return fault;
     uv_timer_init(loop, &lane->again);
     uv_timer_init(loop, &lane->looks_again);
-    lane->again.data = lane->looks_again.data = lane;
+    uv_timer_init(loop, &lane->filing_late);
+    lane->again.data = lane->looks_again.data = lane->filing_late.data = lane;
     lane->attached = true;
     return FAULT_NONE;
 }
@@ -90,6 +91,7 @@ static void remote_lane_detach(struct gate_lane *base)
     lane->attached = false;
     uv_close((uv_handle_t *)&lane->again, NULL);
     uv_close((uv_handle_t *)&lane->looks_again, NULL);
+    uv_close((uv_handle_t *)&lane->filing_late, NULL);
     redis_client_close(lane->client);
 }
 
@@ -205,10 +207,8 @@ static void remote_status(struct gate *base, struct gate_status *out)
 {
     struct remote *remote = remote_of(base);
     struct redis_status redis;
-    struct filer_status filer;
     struct keeper_status keeper = { .entries = 0 };
     redis_status(remote->redis, &redis);
-    filer_status(remote->filer, &filer);
     if (remote->keeper != NULL) keeper_status(remote->keeper, &keeper);
     *out = (struct gate_status){ .room = true, .shared = true };
     out->seq_decided = atomic_load(&remote->decided);
@@ -216,7 +216,7 @@ static void remote_status(struct gate *base, struct gate_status *out)
     out->seq_filed = atomic_load(&remote->filed);
     out->usage.sales = shelf_size(remote->shelf);
     out->redis_up = redis.connected;
-    out->ledger_up = !filer.failing && !keeper.ledger_failing;
+    out->ledger_up = !filer_failing(remote->filer);
     out->selling = out->redis_up && (out->ledger_up || remote->options.ack != GATE_ACK_LEDGER);
     out->unfiled = keeper.entries;
     out->unfiled_oldest_ms = keeper.oldest_ms;
@@ -346,8 +346,10 @@ static enum fault remote_rooms(struct remote *remote)
         .wait_ms_max = FLIGHT_MS,
         .tools_open = changes_open,
         .tools_close = changes_close,
-        .arg = (void *)options->ledger,
+        .arg = &remote->changes_place,
     };
+    remote->changes_place = *options->ledger;
+    remote->changes_place.answer_s_max = CHANGE_ANSWER_S_MAX;
     enum fault fault = shelf_open(&remote->shelf);
     if (fault == FAULT_NONE) fault = filer_open(&remote->filer, &filing);
     return fault == FAULT_NONE ? crew_open(&remote->changes, &changing) : fault;

@@ -25,6 +25,8 @@
 #define FLIGHTS_MAX 4096       /* of a lane */
 #define FLIGHT_MS 2000         /* then an unknown outcome is told as such */
 #define FLIGHT_ASK_AGAIN_MS 20 /* while a sale is being built, or nobody answers */
+#define FLIGHT_LATE_MS 100     /* how often those with the filer are looked at */
+#define CHANGE_ANSWER_S_MAX 3  /* somebody waits for it; longer a ledger must not be silent */
 #define FLIGHT_ARGV_MAX (GATE_KEYS + 24)
 #define FLIGHT_KEY_BYTES 128
 #define FLIGHT_ENTRY_BYTES 48
@@ -36,6 +38,7 @@ struct remote {
     struct shelf *shelf;
     struct filer *filer;
     struct crew *changes; /* threads with a ledger, for what goes there first */
+    struct ledger_place changes_place;
     struct keeper *keeper;
     struct numbers numbers;
     uint8_t uuid[16];
@@ -53,11 +56,13 @@ struct remote_lane {
     struct redis_client *client;
     uv_timer_t again;       /* asks again for those that wait */
     uv_timer_t looks_again; /* the same for looks */
+    uv_timer_t filing_late; /* tells those that the ledger keeps waiting */
     struct filer_mailbox *filed;
     struct crew_mailbox *changed;
     struct flight *flights; /* all of them */
     struct flight *free, *waiting;
     struct flight *unreplicated; /* won in this turn, to be confirmed by a replica */
+    struct flight *filing;       /* with the filer */
     struct change *changes_waiting;
     struct look *looks; /* of sales that are looked at, see remote_look.c */
     struct meeting *meeting;
@@ -96,7 +101,7 @@ struct flight {
     char numbers[4][24];
     char flags[8];
     struct slice argv[FLIGHT_ARGV_MAX];
-    struct flight *next;
+    struct flight *next, *prev; /* prev: among those with the filer */
 };
 
 static inline struct remote *remote_of(struct gate *gate)

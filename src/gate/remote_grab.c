@@ -74,7 +74,7 @@ static void take_judged(struct flight *flight)
         return;
     case TAKE_STALE:
         /* One that was told before (ack = gate) is asked for again, too: as long as there is one left it is kept. */
-        if (flight->ticket == NULL)
+        if (flight->ticket == NULL && flight->lane->remote->options.ack != GATE_ACK_LEDGER)
             log_warn("gate", "sale %" PRIu64 ": order %" PRIu64 " was told, and Redis lost it before it was filed",
                      flight->sale_id, flight->number);
         flight_later(flight);
@@ -98,6 +98,37 @@ static void take_judged(struct flight *flight)
     take_undo(flight);
 }
 
+/* Whoever asked is told in time, also where the ledger keeps the filer: it stands in the stream, and what becomes of it is
+ * heard by asking again. */
+static void filing_late(uv_timer_t *timer)
+{
+    struct remote_lane *lane = timer->data;
+    uint64_t now_ms = mono_ms();
+    if (lane->filing == NULL) uv_timer_stop(timer);
+    for (struct flight *flight = lane->filing, *next; flight != NULL; flight = next) {
+        next = flight->next;
+        if (now_ms >= flight->until_ms) flight_tell(flight, VERDICT_UNKNOWN);
+    }
+}
+
+static void filing_enter(struct flight *flight)
+{
+    struct remote_lane *lane = flight->lane;
+    flight->prev = NULL;
+    flight->next = lane->filing;
+    if (lane->filing != NULL) lane->filing->prev = flight;
+    lane->filing = flight;
+    if (lane->attached && !uv_is_active((uv_handle_t *)&lane->filing_late))
+        uv_timer_start(&lane->filing_late, filing_late, FLIGHT_LATE_MS, FLIGHT_LATE_MS);
+}
+
+static void filing_leave(struct flight *flight)
+{
+    *(flight->prev != NULL ? &flight->prev->next : &flight->lane->filing) = flight->next;
+    if (flight->next != NULL) flight->next->prev = flight->prev;
+    flight->next = flight->prev = NULL;
+}
+
 void remote_collect(struct remote_lane *lane)
 {
     struct filer_job *job = filer_collect(lane->filed);
@@ -105,6 +136,7 @@ void remote_collect(struct remote_lane *lane)
         struct filer_job *next = job->next;
         struct flight *flight = (struct flight *)((char *)job - offsetof(struct flight, job));
         lane->jobs--;
+        filing_leave(flight);
         atomic_fetch_add(&lane->remote->filed, 1);
         if (job->fault == FAULT_NONE) {
             take_judged(flight);
@@ -122,6 +154,12 @@ void flight_file(struct flight *flight)
     struct remote_lane *lane = flight->lane;
     struct ledger_take *take = &flight->job.take;
     const struct order *order = &flight->order;
+    /* Nobody waits for it any more: it stays in the stream until the ledger is back, and flights are left for those who buy.
+     */
+    if (flight->ticket == NULL && filer_failing(lane->remote->filer)) {
+        flight_close(flight);
+        return;
+    }
     take->epoch = flight->epoch;
     take->decision.seq = flight->kind == FLIGHT_GRAB ? order->no : flight->number;
     take->decision.sale_id = flight->sale_id;
@@ -143,7 +181,9 @@ void flight_file(struct flight *flight)
     flight->job.mailbox = lane->filed;
     atomic_fetch_add(&lane->remote->decided, 1);
     lane->jobs++;
+    filing_enter(flight);
     if (filer_give(lane->remote->filer, &flight->job)) return;
+    filing_leave(flight);
     lane->jobs--;
     atomic_fetch_add(&lane->remote->filed, 1);
     flight_tell(flight, VERDICT_UNKNOWN); /* the stream has it */
@@ -275,10 +315,7 @@ static void take_answered(struct redis_call *call, const struct redis_reply *rep
             token_answered(flight, reply, &answer);
         }
         return;
-    case REDIS_REFUSED:
-        log_error("gate", "Redis refused a script: %.*s", (int)reply->text.len, reply->text.data);
-        take_refused(flight, flight->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY);
-        return;
+    case REDIS_REFUSED: /* the client has said why */
     case REDIS_BUSY:
     case REDIS_DOWN:
         take_refused(flight, flight->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY);
@@ -337,10 +374,7 @@ static struct slice text_keep(char *out, size_t size, struct slice text)
 /* While the ledger cannot be asked, nothing is sold that would have to be told by it. */
 static bool ledger_is_away(const struct remote *remote)
 {
-    struct filer_status status;
-    if (remote->options.ack != GATE_ACK_LEDGER) return false;
-    filer_status(remote->filer, &status);
-    return status.failing;
+    return remote->options.ack == GATE_ACK_LEDGER && filer_failing(remote->filer);
 }
 
 static bool grab_is_well_formed(const struct grab *grab)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/watch.h"
 
 #include <assert.h>
 #include <errmsg.h>
@@ -18,6 +19,7 @@
 #define CONNECT_S_MAX 5
 #define WRITE_S_MAX 10
 #define READ_S_MAX 30
+#define READ_S_MAX_WATCHED 10
 #define ASKED_MAX 8 /* columns of mysql_ask() */
 
 /* Reading what others have committed is what the rules of filing need: who changes a row holds its lock. The rest makes
@@ -43,7 +45,10 @@ void mysql_note(struct ledger *ledger, unsigned error, const char *text)
     struct mysql_connection *connection = mysql_of(ledger);
     connection->error = error;
     snprintf(connection->error_text, sizeof(connection->error_text), "%s", text);
-    if (mysql_lost(error)) connection->connected = false;
+    if (mysql_lost(error)) {
+        connection->connected = false;
+        ledger_watch_doubt(ledger->place.watch);
+    }
     if (mysql_lost(error) || error == ER_LOCK_DEADLOCK) connection->rolled_back = true;
 }
 
@@ -83,8 +88,10 @@ static const char *advice(unsigned error)
 enum fault mysql_fault_say(struct ledger *ledger, const char *doing)
 {
     const struct mysql_connection *connection = mysql_of(ledger);
-    log_error("ledger", "%s: %s failed: %s (%u)%s", ledger->path, doing, connection->error_text, connection->error,
-              advice(connection->error));
+    /* Of one that is away the watch has said it; each who asks would say it again. */
+    if (!ledger->place.quiet && ledger_watch_health(ledger->place.watch) < LEDGER_GONE)
+        log_error("ledger", "%s: %s failed: %s (%u)%s", ledger->path, doing, connection->error_text, connection->error,
+                  advice(connection->error));
     switch (connection->error) {
     case ER_LOCK_DEADLOCK:
     case ER_LOCK_WAIT_TIMEOUT:
@@ -141,8 +148,10 @@ static void tls_choose(MYSQL *handle, const struct ledger_place *place)
 
 static void options_choose(MYSQL *handle, const struct ledger_place *place)
 {
-    unsigned connect_s = CONNECT_S_MAX, write_s = WRITE_S_MAX,
-             read_s = place->answer_s_max != 0 ? place->answer_s_max : READ_S_MAX;
+    unsigned read_s = place->watch != NULL ? READ_S_MAX_WATCHED : READ_S_MAX;
+    if (place->answer_s_max != 0) read_s = place->answer_s_max;
+    unsigned connect_s = read_s < CONNECT_S_MAX ? read_s : CONNECT_S_MAX,
+             write_s = read_s < WRITE_S_MAX ? read_s : WRITE_S_MAX;
     my_bool found = 1, no = 0;
     mysql_optionsv(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
     mysql_optionsv(handle, MYSQL_OPT_WRITE_TIMEOUT, &write_s);
@@ -166,8 +175,18 @@ static enum fault session_begin(struct ledger *ledger)
     return fault;
 }
 
+/* Whoever waits for a database that does not answer keeps somebody waiting who could be told so. The watch has said it. */
+static bool is_silent(struct ledger *ledger)
+{
+    if (ledger_watch_health(ledger->place.watch) != LEDGER_SILENT) return false;
+    snprintf(mysql_of(ledger)->error_text, MYSQL_ERRMSG_SIZE, "the database does not answer");
+    mysql_of(ledger)->error = CR_SERVER_GONE_ERROR;
+    return true;
+}
+
 enum fault mysql_connect_again(struct ledger *ledger)
 {
+    if (is_silent(ledger)) return FAULT_TIMEOUT;
     struct mysql_connection *connection = mysql_of(ledger);
     const struct ledger_place *place = &ledger->place;
     mysql_close(&connection->handle);
@@ -181,7 +200,8 @@ enum fault mysql_connect_again(struct ledger *ledger)
     if (mysql_real_connect(&connection->handle, host, place->user, place->password, place->database, place->port, socket,
                            CLIENT_FOUND_ROWS) == NULL) {
         handle_note(ledger);
-        return mysql_fault_say(ledger, "connecting");
+        enum fault fault = mysql_fault_say(ledger, "connecting");
+        return place->watch != NULL && mysql_lost(connection->error) ? FAULT_TIMEOUT : fault; /* asked for nothing yet */
     }
     /* The library asks for TLS, and goes on without where the server has none. */
     if (place->tls != PLACE_TLS_OFF && mysql_get_ssl_cipher(&connection->handle) == NULL) {
@@ -212,7 +232,7 @@ enum fault mysql_ready(struct ledger *ledger)
 {
     struct mysql_connection *connection = mysql_of(ledger);
     if (connection->in_transaction) return transaction_check(ledger);
-    if (connection->connected && line_is_quiet(&connection->handle)) return FAULT_NONE;
+    if (connection->connected && !is_silent(ledger) && line_is_quiet(&connection->handle)) return FAULT_NONE;
     return mysql_connect_again(ledger);
 }
 

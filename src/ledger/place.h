@@ -11,6 +11,8 @@
 #define LEDGER_PLACE_BYTES 512
 #define LEDGER_MISTAKE_BYTES 256
 
+struct ledger_watch;
+
 enum place_tls { PLACE_TLS_OFF, PLACE_TLS_REQUIRED, PLACE_TLS_VERIFY };
 
 struct ledger_place {
@@ -20,9 +22,11 @@ struct ledger_place {
     char password[LEDGER_PLACE_BYTES], tls_ca[LEDGER_PLACE_BYTES]; /* empty: none */
     uint16_t port;
     enum place_tls tls;
-    bool unsafe;           /* also on a database that may lose what it has committed */
-    bool patient;          /* an answer may take as long as it likes: tools that read everything */
-    unsigned answer_s_max; /* longer the database must not be silent; 0: half a minute */
+    bool unsafe;                /* also on a database that may lose what it has committed */
+    bool patient;               /* an answer may take as long as it likes: tools that read everything */
+    bool quiet;                 /* what fails is not logged: whoever asks has said it before */
+    unsigned answer_s_max;      /* longer the database must not be silent; 0: half a minute, or less where it is watched */
+    struct ledger_watch *watch; /* see watch.h; NULL: nobody watches */
 };
 
 /* SQLite's file as a place. */

@@ -114,22 +114,30 @@ def test_whoever_asks_after_a_restart_of_the_database_notices_nothing(db, at):
         shop.close()
 
 
-def test_a_database_that_is_away_keeps_nobody_from_buying(db, at):
-    """P13: wins go on; what needs the database is refused with 503, and works again by itself."""
+@pytest.mark.parametrize("how", ["hung", "killed"])
+def test_a_database_that_is_away_keeps_nobody_from_buying(db, at, how):
+    """P13: wins go on; what needs the database is refused with 503 at once, and works again by itself."""
     with at() as server:
         shop = Shop(server)
         sale = shop.sale(stock=100)["id"]
         filed(server)
-        db.kill()
+        db.pause() if how == "hung" else db.kill()
         try:
             won = [shop.win(sale, f"buyer{i}")["no"] for i in range(20)]
-            assert shop.client.get(f"/v1/orders?sale={sale}", shop.seller_token).status == 503
+            eventually(lambda: "\nstampede_clerk_failing 1\n" in shop.client.get("/metrics").body.decode(), 20)
+            began = time.monotonic()
+            for _ in range(3):
+                assert shop.client.get(f"/v1/orders?sale={sale}", shop.seller_token).status == 503
+                assert shop.client.post("/v1/login", {"username": "ann", "password": PASSWORD}).status == 503
+            assert time.monotonic() - began < 10
+            assert "\nstampede_clerk_lag 20\n" in shop.client.get("/metrics").body.decode()
             assert shop.counts(sale) == (100, 80, 0, 20)
+            assert shop.client.get("/readyz").status == 200
         finally:
-            db.start()
+            db.resume() if how == "hung" else db.start()
         filed(server)
         assert [str(row["no"]) for row in server.ledger().orders(sale)] == won
-        assert shop.client.get(f"/v1/orders?sale={sale}", shop.seller_token).status == 200
+        eventually(lambda: shop.client.get(f"/v1/orders?sale={sale}", shop.seller_token).status == 200, 20)
         shop.close()
 
 

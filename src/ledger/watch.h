@@ -1,0 +1,33 @@
+/* watch: whether the database of a ledger answers, found out by one thread for all connections of the server.
+ *
+ * It asks every half second, and at once when a connection was lost or somebody doubts; then it also writes, and only what
+ * was written makes well again. A database that hangs costs whoever meets it first a second or two. From then on nobody
+ * waits for it: while it is SILENT whatever the connections of the place are asked is FAULT_TIMEOUT at once, and the probe
+ * of the watch alone decides when that ends. */
+#ifndef STAMPEDE_LEDGER_WATCH_H
+#define STAMPEDE_LEDGER_WATCH_H
+
+#include "base/fault.h"
+#include "ledger/place.h"
+
+/* From GONE on it is away. */
+enum ledger_health {
+    LEDGER_WELL,
+    LEDGER_READ_ONLY, /* it answers, and lets nobody write */
+    LEDGER_GONE,      /* nobody is there: whoever asks hears so at once */
+    LEDGER_SILENT,    /* it hangs, or something between here and there does */
+};
+
+struct ledger_watch;
+
+/* Of a place in MySQL, whose watch it becomes; copies made of the place from then on share it, and end before it. A file is
+ * watched by nobody: *out is NULL. */
+enum fault ledger_watch_open(struct ledger_watch **out, struct ledger_place *place) MUST_USE;
+void ledger_watch_close(struct ledger_watch *watch);
+
+/* Any thread, no lock. Nobody's watch is WELL. */
+enum ledger_health ledger_watch_health(const struct ledger_watch *watch);
+/* Any thread. Something was not written that should have been, and locks of others were not the reason. */
+void ledger_watch_doubt(struct ledger_watch *watch);
+
+#endif

@@ -1,0 +1,260 @@
+"""Redis or MariaDB goes away, killed or hung: buyers hear so at once, nothing is sold that would be lost, and it comes back by itself.
+
+A MariaDB of the module's own, which its tests end and stop; a Redis for each shop."""
+
+import collections
+import contextlib
+import re
+import threading
+import time
+
+import mariadb
+import pytest
+from harness import Shop, crowd, eventually, problem, request_bytes
+from ledgers import MysqlLedger
+from nodes import Nodes
+
+AT_ONCE_S = 10  # for many answers, each of which would take seconds if somebody waited
+KNOWN_S = 20  # a moment on a quiet machine
+
+
+@pytest.fixture(scope="module")
+def db():
+    with mariadb.MariaDB() as one:
+        yield one
+
+
+@contextlib.contextmanager
+def away(server, how):
+    """While this lasts it is killed, or hangs."""
+    server.pause() if how == "hung" else server.kill()
+    try:
+        yield
+    finally:
+        server.resume() if how == "hung" else server.start()
+
+
+def metric(server, name):
+    with server.connect() as client:
+        return int(re.search(rf"^{name} (\d+)$", client.get("/metrics").body.decode(), re.M).group(1))
+
+
+def unready(shop, word):
+    """Waits until the node says that it cannot sell, and why."""
+    answer = eventually(lambda: (got := shop.client.get("/readyz")).status == 503 and got, KNOWN_S)
+    problem(answer, 503, "NOT_READY", word)
+    assert shop.client.get("/healthz").status == 200
+
+
+def back(shop):
+    eventually(lambda: shop.client.get("/readyz").status == 200, KNOWN_S)
+
+
+def grabs(shop, sale, buyers, key=None):
+    return [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(buyer), key) for buyer in buyers]
+
+
+def refused_at_once(server, shop, sale, count=40):
+    """Everybody hears BUSY and when to come again."""
+    began = time.monotonic()
+    for answer in crowd(server, grabs(shop, sale, [f"refused{i}" for i in range(count)]), 4):
+        problem(answer, 503, "BUSY")
+        assert int(answer.headers["retry-after"]) >= 1
+    assert time.monotonic() - began < AT_ONCE_S
+
+
+def told(answers):
+    return collections.Counter("WON" if answer.status == 201 else answer.code for answer in answers)
+
+
+def settled(nodes, sale):
+    """Redis and the ledger have the same, and nothing is under way; the ledger's row."""
+    row, gate = nodes.ledger().sale(sale), nodes.redis()
+    return gate.xlen(nodes.key(sale, "log")) == 0 and not nodes.ledger().rows("SELECT * FROM errands") and \
+        gate.hlen(nodes.key(sale, "orders")) == len(nodes.ledger().orders(sale)) and row
+
+
+def exact(nodes, sale, wins):
+    """The ledger has the orders that were told, and no unit is lost or sold twice; then Redis has the same."""
+    row = eventually(lambda: settled(nodes, sale), 30)
+    rows = {str(order["no"]): order["buyer"] for order in nodes.ledger().orders(sale)}
+    assert wins.items() <= rows.items(), "an order that was told is missing"
+    assert len(set(rows.values())) == len(rows), "somebody won twice"
+    assert (row["sold"], row["available"]) == (len(rows), row["offered"] - len(rows))
+    done = nodes.reconcile()
+    assert done.code == 0 and "0 differ" in done.out, done
+    return rows
+
+
+class Crowd:
+    """Buyers who come one after the other until told to stop, each with a key; what they heard."""
+
+    def __init__(self, server, sale, seller):
+        self.server, self.sale, self.seller = server, sale, seller
+        self.over = threading.Event()
+        self.heard = {}  # buyer: the answer, and how long it took
+        self.threads = [threading.Thread(target=self.run, args=(n,)) for n in range(4)]
+
+    def run(self, n):
+        shop, at = Shop(self.server, self.seller), 0
+        while not self.over.is_set():
+            buyer, began = f"c{n}-{at}", time.monotonic()
+            self.heard[buyer] = shop.grab(self.sale, buyer, key="k"), time.monotonic() - began
+            at += 1
+            time.sleep(0.01)
+        shop.close()
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(60)
+
+    def wins(self):
+        return {got.json()["order"]["no"]: buyer for buyer, (got, _) in self.heard.items() if got.status == 201}
+
+    def unknown(self):
+        return [buyer for buyer, (got, _) in self.heard.items() if got.status == 503 and got.code == "OUTCOME_UNKNOWN"]
+
+
+@pytest.mark.parametrize("how", ["hung", "killed"])
+def test_without_the_ledger_nothing_is_sold_and_everybody_hears_so(db, how):
+    """ack = ledger: those under way hear that nobody knows, the others BUSY without Redis; asked again with their key they hear what it was."""
+    with Nodes(database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=5000)["id"]
+        order = shop.win(sale, "ann")["no"]
+        with Crowd(server, sale, shop.seller) as buyers:
+            eventually(lambda: len(buyers.wins()) >= 20)
+            with away(db, how):
+                unready(shop, "ledger")
+                assert metric(server, "stampede_ledger_up") == 0
+                time.sleep(2.5)  # the last that were under way have been told by then
+                given = nodes.redis().hlen(nodes.key(sale, "orders"))
+                refused_at_once(server, shop, sale)
+                began = time.monotonic()
+                assert shop.counts(sale)[0] == 5000, "what Redis has is told"
+                problem(shop.order(order), 503)
+                problem(shop.client.get(f"/v1/orders?sale={sale}", shop.seller_token), 503)
+                problem(shop.act(sale, "pause"), 503)
+                problem(shop.client.post("/v1/login", {"username": "ann", "password": "correct horse"}), 503)
+                assert time.monotonic() - began < AT_ONCE_S
+                assert nodes.redis().hlen(nodes.key(sale, "orders")) == given, "Redis was asked for what could not be filed"
+            back(shop)
+            enough = len(buyers.wins()) + 20
+            eventually(lambda: len(buyers.wins()) >= enough, KNOWN_S)
+        assert max(took for _, took in buyers.heard.values()) < AT_ONCE_S
+        assert set(told(got for got, _ in buyers.heard.values())) <= {"WON", "BUSY", "OUTCOME_UNKNOWN"}
+        wins = {**buyers.wins(), order: "ann"}
+        for buyer in buyers.unknown():
+            answer = shop.grab(sale, buyer, key="k")
+            assert answer.status == 201, answer
+            wins[answer.json()["order"]["no"]] = buyer
+        assert exact(nodes, sale, wins) == wins
+
+
+def test_a_database_that_lets_nobody_write_is_one_that_is_away(db):
+    """As one that was demoted: it answers, and takes nothing."""
+    url = db.database()
+    db.do(f"CREATE USER IF NOT EXISTS clerk@'%' IDENTIFIED BY '{mariadb.PASSWORD}'", f"GRANT ALL ON {url.rpartition('/')[2]}.* TO clerk@'%'")
+    with Nodes(database=url.replace("shop@", "clerk@")) as nodes:
+        nodes.ledger = lambda: MysqlLedger(url)
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=50)["id"]
+        wins = {shop.win(sale, "ann")["no"]: "ann"}
+        db.do("SET GLOBAL read_only = 1")
+        try:
+            answer = shop.grab(sale, "bob", key="k")
+            problem(answer, 503, "OUTCOME_UNKNOWN")
+            unready(shop, "ledger")
+            refused_at_once(server, shop, sale)
+            assert shop.order(next(iter(wins))).status == 200, "what can be read is read"
+        finally:
+            db.do("SET GLOBAL read_only = 0")
+        back(shop)
+        wins[shop.win(sale, "bob", key="k")["no"]] = "bob"
+        assert exact(nodes, sale, wins) == wins
+        assert "lets nobody write" in server.log() and "takes orders again" in server.log()
+
+
+@pytest.mark.parametrize("how", ["hung", "killed"])
+def test_with_ack_gate_the_sale_goes_on_to_the_bound_of_the_stream(db, how):
+    """As many are won as may wait; then BUSY. All are filed when the database is back, and the sale goes on."""
+    bound = 100
+    with Nodes("--ack", "gate", "--stream-max", bound, database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=1000)["id"]
+        wins = {shop.win(sale, "ann")["no"]: "ann"}
+        eventually(lambda: settled(nodes, sale))
+        with away(db, how):
+            buyers = [f"b{i}" for i in range(bound + 50)]
+            answers = crowd(server, grabs(shop, sale, buyers), 5)
+            assert told(answers) == {"WON": bound, "BUSY": 50}
+            wins |= {answer.json()["order"]["no"]: buyer for buyer, answer in zip(buyers, answers) if answer.status == 201}
+            assert eventually(lambda: metric(server, "stampede_ledger_up") == 0, KNOWN_S)
+            assert shop.client.get("/readyz").status == 200, "it sells as it should"
+            eventually(lambda: metric(server, "stampede_unfiled") == bound, KNOWN_S)
+            assert shop.counts(sale) == (1000, 1000 - len(wins), 0, len(wins))
+        assert exact(nodes, sale, wins) == wins
+        wins[eventually(lambda: (got := shop.grab(sale, "late")).status == 201 and got, KNOWN_S).json()["order"]["no"]] = "late"
+        assert exact(nodes, sale, wins) == wins
+
+
+@pytest.mark.parametrize("how", ["hung", "killed"])
+def test_without_redis_nobody_waits_and_the_sale_goes_on_when_it_is_back(db, how):
+    """Killed it comes back empty, and the sale is built from the ledger."""
+    with Nodes(database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=5000)["id"]
+        order = shop.win(sale, "ann")["no"]
+        reconnects = metric(server, "stampede_redis_reconnects")
+        with Crowd(server, sale, shop.seller) as buyers:
+            eventually(lambda: len(buyers.wins()) >= 20)
+            with away(nodes.own, how):
+                unready(shop, "Redis")
+                assert metric(server, "stampede_redis_up") == 0
+                refused_at_once(server, shop, sale)
+                assert shop.order(order).status == 200, "the ledger is there"
+                assert len(shop.client.get(f"/v1/orders?sale={sale}", shop.seller_token).json()["items"]) > 20
+            back(shop)
+            enough = len(buyers.wins()) + 20
+            eventually(lambda: len(buyers.wins()) >= enough, KNOWN_S)
+        assert max(took for _, took in buyers.heard.values()) < AT_ONCE_S
+        assert set(told(got for got, _ in buyers.heard.values())) <= {"WON", "BUSY", "OUTCOME_UNKNOWN"}
+        assert metric(server, "stampede_redis_reconnects") > reconnects
+        wins = {**buyers.wins(), order: "ann"}
+        for buyer in buyers.unknown():
+            answer = shop.grab(sale, buyer, key="k")
+            assert answer.status == 201, answer
+            wins[answer.json()["order"]["no"]] = buyer
+        assert exact(nodes, sale, wins) == wins
+
+
+def test_a_node_that_nobody_asks_notices_by_itself(db):
+    """The balancer asks /readyz before the first buyer comes: no buyer has to find out. Without both the same, in whichever order they come back."""
+    with Nodes(database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=100)["id"]
+        with away(nodes.own, "hung"):
+            unready(shop, "Redis")
+            refused_at_once(server, shop, sale)
+        back(shop)
+        with away(db, "hung"):
+            unready(shop, "ledger")
+            refused_at_once(server, shop, sale)
+        back(shop)
+        with away(db, "killed"), away(nodes.own, "killed"):
+            eventually(lambda: metric(server, "stampede_ledger_up") == metric(server, "stampede_redis_up") == 0, KNOWN_S)
+            refused_at_once(server, shop, sale)
+        back(shop)
+        eventually(lambda: shop.grab(sale, "ann", key="k").status == 201, KNOWN_S)
+        assert list(exact(nodes, sale, {}).values()) == ["ann"]
