@@ -118,6 +118,11 @@ static void resp_accounts_end(struct app *app)
     resp_accounts_close(app->resp_accounts);
 }
 
+static uint64_t shop_now_ms(const void *gate)
+{
+    return gate_shop_ms(gate);
+}
+
 static enum fault people_start(struct app *app)
 {
     const char *keys_text = getenv("STAMPEDE_KEYS_TEXT");
@@ -138,6 +143,8 @@ static enum fault people_start(struct app *app)
             .leeway_s = (uint32_t)app->config.identity_leeway_s,
         },
         .accounts = app->resp_accounts,
+        .now_ms = shop_now_ms,
+        .now_arg = app->gate,
     };
     enum fault fault = people_open(&app->people, &options);
     if (fault != FAULT_NONE) return fault;

@@ -76,7 +76,9 @@ static bool headers_make(struct delivery *delivery, const struct delivery_parcel
 {
     char id[MESSAGE_ID_BYTES_MAX], timestamp[24], signatures[MESSAGE_SIGNATURES_BYTES_MAX];
     message_id(id, parcel->uuid, delivery->notice.id);
-    const struct signed_message message = { slice_of(id), wall_ms() / 1000, { body_of(delivery), delivery->body_len } };
+    const struct signed_message message = { slice_of(id),
+                                            parcel->signed_ms / 1000,
+                                            { body_of(delivery), delivery->body_len } };
     snprintf(timestamp, sizeof timestamp, "%" PRIu64, message.timestamp_s);
     if (!message_sign(signatures, &delivery->endpoint->hook, &message, parcel->now_ms)) return false;
     return header_add(delivery, "content-type", "application/json") && header_add(delivery, "webhook-id", id) &&

@@ -41,6 +41,7 @@ struct delivery_parcel {
     size_t body_len;
     const uint8_t *uuid; /* of the journal */
     uint64_t now_ms;     /* of decisions: which secrets count */
+    uint64_t signed_ms;  /* that it is signed at */
 };
 /* Sets out with notice and endpoint as they are in the delivery. False: it could not, and error says why. */
 bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delivery_options *options,

@@ -221,6 +221,7 @@ static enum fault notice_send(struct desk *desk, struct endpoint *endpoint, cons
         .body_len = body.len,
         .uuid = gate_uuid(desk->gate),
         .now_ms = now_ms,
+        .signed_ms = gate_shop_ms(desk->gate),
     };
     delivery->notice = *notice;
     delivery->endpoint = endpoint;

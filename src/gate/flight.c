@@ -233,5 +233,5 @@ bool script_order(struct slice no, struct slice line, uint64_t sale_id, struct o
 
 void remote_saw_time(struct remote *remote, uint64_t at_ms)
 {
-    if (at_ms != 0) atomic_store_explicit(&remote->ahead_ms, (int64_t)at_ms - (int64_t)wall_ms(), memory_order_relaxed);
+    if (at_ms != 0) atomic_store_explicit(&remote->ahead_ms, (int64_t)at_ms - (int64_t)mono_ms(), memory_order_relaxed);
 }

@@ -1,4 +1,5 @@
 /* The seam: every call goes to the gate's kind. */
+#include "base/clock.h"
 #include "gate/kind.h"
 
 enum fault gate_start(struct gate *gate)
@@ -49,6 +50,11 @@ bool gate_await(struct gate_lane *lane, uint64_t seq, struct gate_ticket *ticket
 uint64_t gate_now_ms(const struct gate *gate)
 {
     return gate->kind->now_ms(gate);
+}
+
+uint64_t gate_shop_ms(const struct gate *gate)
+{
+    return gate_is_here(gate) ? wall_ms() : gate_now_ms(gate);
 }
 
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket)

@@ -98,6 +98,9 @@ bool gate_await(struct gate_lane *lane, uint64_t seq, struct gate_ticket *ticket
 
 /* The time that decisions are made at (P12): never goes back, also not over a restart. Any thread. */
 uint64_t gate_now_ms(const struct gate *gate);
+/* The time that tokens and signatures go by, which others make and check too: the clock of this machine; of several machines
+ * that of Redis, for theirs may differ. Any thread. */
+uint64_t gate_shop_ms(const struct gate *gate);
 
 /* now_ms of grabs, asks, askers, payments and cancels is set by the gate. */
 void gate_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);

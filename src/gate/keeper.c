@@ -90,6 +90,21 @@ bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RU
     return true;
 }
 
+static void time_read(void *arg, const struct redis_reply *reply)
+{
+    remote_saw_time(arg, reply_number(reply, 0) * 1000 + reply_number(reply, 1) / 1000);
+}
+
+/* The clock of the shop, before anything is judged by it: this machine's may be off by hours. */
+static enum fault keeper_clock(struct keeper *keeper)
+{
+    const struct slice argv[] = { SLICE("TIME") };
+    struct command_ask ask = { .argv = argv, .argc = 1, .read = time_read, .arg = keeper->remote };
+    if (keeper_command(keeper, &ask)) return FAULT_NONE;
+    log_error("keeper", "Redis did not say what time it is");
+    return FAULT_TIMEOUT;
+}
+
 bool keeper_script(struct keeper *keeper, const struct script_ask *ask)
 {
     struct question question = { .read = ask->read, .arg = ask->arg };
@@ -419,6 +434,7 @@ enum fault keeper_make(struct keeper **out, struct remote *remote)
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_mutex_init(&keeper->logouts_lock, NULL);
     enum fault fault = keeper_loop(keeper);
+    if (fault == FAULT_NONE) fault = keeper_clock(keeper);
     if (fault == FAULT_NONE) fault = keeper_ledger(keeper) == NULL ? FAULT_LEDGER : shelf_refresh(keeper, keeper->ledger);
     if (fault != FAULT_NONE) {
         keeper_close(keeper);

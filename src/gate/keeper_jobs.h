@@ -44,7 +44,7 @@ struct peek_list {
 struct strangers {
     struct peek_list found;
     uint32_t tried, masters;
-    uint64_t unknown; /* to the ledger */
+    uint64_t unknown;         /* to the ledger */
     char key[16], cursor[24]; /* a key of the master that is being looked through, and how far that has come */
     char seen[STRANGERS_MASTERS_MAX + 1][REDIS_RUN_ID_BYTES + 1];
     bool scanning, looked, met; /* looked: all are found; met: and settled */

@@ -65,7 +65,7 @@ static void lease_begin(struct lease *lease, struct keeper *keeper, uint32_t num
     struct numbers *numbers = &keeper->remote->numbers;
     lease->held = true;
     if (numbers_node(numbers) == 0) {
-        numbers_init(numbers, number, wall_ms());
+        numbers_init(numbers, number, remote_now_ms(&keeper->remote->gate));
     } else {
         numbers_rename(numbers, number);
     }

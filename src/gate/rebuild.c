@@ -261,9 +261,9 @@ static bool load_locked(struct load *load, uint64_t epoch_seen, bool anyway)
         load->sale = row;
         return true;
     }
-    /* Time does not go back (P12): Redis's clock as it was seen last, where it was seen at all. */
-    int64_t ahead_ms = atomic_load(&keeper->remote->ahead_ms);
-    load->t_ms = ahead_ms == 0 ? peek.at_ms : remote_now_ms(&keeper->remote->gate);
+    /* Time does not go back (P12), neither the sale's own nor Redis's clock as it was seen last. */
+    uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
+    load->t_ms = peek.at_ms > now_ms ? peek.at_ms : now_ms;
     return gate_shut(load, &row, &peek) && (ledger = keeper_ledger(keeper)) != NULL && load_run(load, ledger);
 }
 

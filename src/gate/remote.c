@@ -12,7 +12,7 @@
 uint64_t remote_now_ms(const struct gate *base)
 {
     struct remote *remote = (struct remote *)base;
-    uint64_t now_ms = wall_ms() + (uint64_t)atomic_load_explicit(&remote->ahead_ms, memory_order_relaxed);
+    uint64_t now_ms = mono_ms() + (uint64_t)atomic_load_explicit(&remote->ahead_ms, memory_order_relaxed);
     uint64_t last_ms = atomic_load_explicit(&remote->now_ms, memory_order_relaxed);
     while (last_ms < now_ms && !atomic_compare_exchange_weak(&remote->now_ms, &last_ms, now_ms)) continue;
     return last_ms > now_ms ? last_ms : now_ms;
@@ -363,7 +363,6 @@ enum fault gate_open_shared(struct gate **out, const struct gate_shared_options 
     remote->options = *options;
     remote->redis = options->redis;
     memcpy(remote->uuid, options->uuid, sizeof remote->uuid);
-    if (options->node != 0) numbers_init(&remote->numbers, options->node, wall_ms()); /* else the keeper finds one */
     enum fault fault = remote_rooms(remote);
     if (fault != FAULT_NONE) {
         remote_close(&remote->gate);

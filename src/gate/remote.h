@@ -42,7 +42,7 @@ struct remote {
     struct keeper *keeper;
     struct numbers numbers;
     uint8_t uuid[16];
-    _Atomic int64_t ahead_ms;        /* Redis's clock before ours */
+    _Atomic int64_t ahead_ms;        /* Redis's clock before our monotonic one: our wall clock may be off by hours */
     _Atomic uint64_t now_ms;         /* told last; never goes back */
     _Atomic uint64_t decided, filed; /* takes of this node, that lists wait for */
 };

@@ -232,7 +232,7 @@ void remote_stock(struct gate_lane *base, struct asker *asker, uint64_t sale_id,
     } else if (!shelf_sale(remote->shelf, sale_id, &sale) || !asker_may_know(&change->asker, &sale)) {
         change_end(change, VERDICT_NO_SUCH_SALE);
     } else {
-        change->number = numbers_next(&remote->numbers, wall_ms());
+        change->number = numbers_next(&remote->numbers, remote_now_ms(&remote->gate));
         withdraw_ask(change);
     }
 }

@@ -1,6 +1,5 @@
 /* What the payment provider says. Its signature is checked over the body as it came, before anything of it is read; the
  * provider may say the same thing any number of times, late or out of order, and hears how the order stands now. */
-#include "base/clock.h"
 #include "base/text.h"
 #include "gateway/request.h"
 #include "gateway/resources.h"
@@ -53,7 +52,8 @@ static const char *signature_objection(struct request *request)
         return "webhook-id must be 1 to 128 printable bytes of ASCII without a space or a full stop.";
     if (!text_to_u64(http->webhook_timestamp, &message.timestamp_s))
         return "webhook-timestamp must be whole seconds since 1970.";
-    switch (signature_age(message.timestamp_s, wall_ms() / 1000, server->options.payment_tolerance_s)) {
+    uint64_t now_s = gate_shop_ms(server->rooms.gate) / 1000;
+    switch (signature_age(message.timestamp_s, now_s, server->options.payment_tolerance_s)) {
     case SIGNATURE_TOO_OLD:
         return "webhook-timestamp is too old: sign again for every try, and check the clock of the sender.";
     case SIGNATURE_TOO_NEW:

@@ -151,7 +151,7 @@ static enum problem request_identify(struct request *request)
 {
     struct slice token;
     if (!request_token(request, &token)) return PROBLEM_NOT_LOGGED_IN;
-    switch (people_check(request_rooms(request)->people, token, wall_ms(), &request->who)) {
+    switch (people_check(request_rooms(request)->people, token, gate_shop_ms(request_rooms(request)->gate), &request->who)) {
     case TOKEN_GOOD:
         return PROBLEM_NONE;
     case TOKEN_EXPIRED:

@@ -42,7 +42,9 @@ struct people {
     struct crew *logouts;             /* never behind a password: a token stops working at once */
     const struct ledger_place *place; /* while workers start */
     uint32_t token_ttl_s;
-    struct resp_accounts *accounts;       /* NULL: none */
+    struct resp_accounts *accounts; /* NULL: none */
+    uint64_t (*now_ms)(const void *arg);
+    const void *now_arg;
     char dummy_hash[PASSWORD_HASH_BYTES]; /* what the password of an unknown user is compared with */
     pthread_key_t checker_key;
     bool has_checker_key;
@@ -90,6 +92,11 @@ static enum fault revocation_load(void *arg, uint64_t token_id, uint64_t expires
     return FAULT_NONE;
 }
 
+static uint64_t people_now_ms(const struct people *people)
+{
+    return people->now_ms != NULL ? people->now_ms(people->now_arg) : wall_ms();
+}
+
 static uint64_t forgettable_ms(uint64_t now_ms)
 {
     return now_ms > REVOKED_MARGIN_MS ? now_ms - REVOKED_MARGIN_MS : 0;
@@ -100,7 +107,7 @@ static enum fault revocations_load(struct people *people, const struct ledger_pl
     struct ledger *ledger;
     enum fault fault = ledger_open(&ledger, place, LEDGER_WRITER);
     if (fault != FAULT_NONE) return fault;
-    uint64_t until_ms = forgettable_ms(wall_ms());
+    uint64_t until_ms = forgettable_ms(people_now_ms(people));
     fault = ledger_forget_revoked(ledger, until_ms);
     if (fault == FAULT_NONE) fault = ledger_each_revoked(ledger, until_ms, revocation_load, people);
     ledger_close(ledger);
@@ -136,6 +143,8 @@ enum fault people_open(struct people **out, const struct people_options *options
     if (people == NULL) return FAULT_MEMORY;
     people->token_ttl_s = options->token_ttl_s;
     people->accounts = options->accounts;
+    people->now_ms = options->now_ms;
+    people->now_arg = options->now_arg;
     pthread_mutex_init(&people->checkers_lock, NULL);
     enum fault fault = revoked_open(&people->revoked, REVOKED_SLOTS);
     if (fault != FAULT_NONE) {
@@ -310,7 +319,7 @@ static void register_work(struct crew_job *job, void *tools)
 
 static enum people_result token_make(struct people_request *request, struct desk *desk, enum role role)
 {
-    struct jwt_claims claims = { .issued_s = wall_ms() / 1000 };
+    struct jwt_claims claims = { .issued_s = people_now_ms(request->people) / 1000 };
     size_t len = strlen(request->username);
     memcpy(claims.subject, request->username, len + 1);
     const char *word = role_word(role);
@@ -355,7 +364,7 @@ static void logout_work(struct crew_job *job, void *tools)
     struct people_request *request = (struct people_request *)job;
     struct desk *desk = tools;
     struct revoked *revoked = &request->people->revoked;
-    uint64_t now_ms = wall_ms();
+    uint64_t now_ms = people_now_ms(request->people);
     if (revoked_purge(revoked, now_ms, mono_ms())) {
         if (ledger_forget_revoked(desk->ledger, forgettable_ms(now_ms)) != FAULT_NONE)
             log_warn("people", "expired logouts stay in the ledger until the next time");
@@ -378,7 +387,7 @@ static void logout_work(struct crew_job *job, void *tools)
 void people_logged_out(struct people *people, uint64_t token_id, uint64_t expires_ms)
 {
     struct revoked *revoked = &people->revoked;
-    uint64_t now_ms = wall_ms();
+    uint64_t now_ms = people_now_ms(people);
     if (token_id == 0 || expires_ms + REVOKED_MARGIN_MS <= now_ms || revoked_has(revoked, token_id)) return;
     revoked_purge(revoked, now_ms, mono_ms());
     if (revoked_reserve(revoked, now_ms, mono_ms())) {

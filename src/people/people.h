@@ -40,6 +40,9 @@ struct people_options {
     uint32_t threads;
     struct people_external external;
     struct resp_accounts *accounts; /* whose names nobody may register; NULL: none */
+    /* What tokens go by, any thread; NULL: the clock of this machine. */
+    uint64_t (*now_ms)(const void *arg);
+    const void *now_arg;
 };
 
 enum fault people_open(struct people **out, const struct people_options *options) MUST_USE;
@@ -63,8 +66,9 @@ struct identity {
 };
 
 enum token_check { TOKEN_GOOD, TOKEN_BAD, TOKEN_EXPIRED };
-/* The bare token, without "Bearer ": ours, or the provider's. now_ms is wall time. The first check of a thread makes crypto
- * contexts for it, which are kept until people_close(). *out points into itself: copy what is needed, not the struct. */
+/* The bare token, without "Bearer ": ours, or the provider's. now_ms is the time that tokens go by, as in people_options.
+ * The first check of a thread makes crypto contexts for it, which are kept until people_close(). *out points into itself:
+ * copy what is needed, not the struct. */
 enum token_check people_check(struct people *people, struct slice token, uint64_t now_ms, struct identity *out);
 
 /* What the workers do. The request and its answer live in the asker's memory until done() is called. */
