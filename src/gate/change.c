@@ -109,10 +109,15 @@ void change_file(struct change *change, enum fault (*work)(struct change *change
     filed(change);
 }
 
+static bool change_has_time(const struct change *change)
+{
+    return mono_ms() + FLIGHT_ASK_AGAIN_MS < change->until_ms && change->lane->attached;
+}
+
 void change_wait(struct change *change, void (*again)(struct change *change))
 {
     struct remote_lane *lane = change->lane;
-    if (mono_ms() + FLIGHT_ASK_AGAIN_MS >= change->until_ms || !lane->attached) {
+    if (!change_has_time(change)) {
         change_end(change, change_failed(change));
         return;
     }
@@ -203,6 +208,8 @@ static void errand_facts(const struct change *change, struct errand_facts *out)
     memcpy(out->order.payment_ref, change->ref, sizeof change->ref);
 }
 
+/* A gate that is being built may be built from what the ledger had before: whoever hears that a sale was paused, or that
+ * units came back, is to find it so. Where there is no gate at all, the ledger's word has to do. */
 static void errand_told(struct redis_call *call, const struct redis_reply *reply)
 {
     struct change *change = (struct change *)call;
@@ -218,13 +225,19 @@ static void errand_told(struct redis_call *call, const struct redis_reply *reply
         const struct shelf_left left = { change->errand.epoch, answer.at_ms, answer.available, false };
         shelf_left(remote->shelf, change->sale_id, &left);
     }
+    if (end == ERRAND_LATER && answered) {
+        keeper_rebuild(remote->keeper, change->sale_id);
+        if (change_has_time(change)) {
+            change_wait(change, change_errand);
+            return;
+        }
+    }
     change_tell(change, change->verdict);
     if (end == ERRAND_DONE) {
         change_file(change, errand_strike, errand_struck);
         return;
     }
     if (end == ERRAND_OPPOSED) keeper_mend(remote->keeper, change->sale_id);
-    if (end == ERRAND_LATER && answered) keeper_rebuild(remote->keeper, change->sale_id);
     keeper_errands(remote->keeper);
     change_close(change);
 }

@@ -53,9 +53,11 @@ static void read_one(void *arg, const struct redis_reply *reply)
 void sale_peek(struct keeper *keeper, uint64_t sale_id, uint64_t epoch, struct peek *out)
 {
     struct script_ask ask = { .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_PEEK, .read = read_one, .arg = out };
+    uint64_t asked_ms = mono_ms();
     out->state = PEEK_NONE;
     if (!keeper_script(keeper, &ask)) out->state = PEEK_NONE;
     if (out->state == PEEK_GOOD) {
+        out->counts.asked_mono_ms = asked_ms;
         remote_saw_time(keeper->remote, out->at_ms);
         shelf_count(keeper->remote->shelf, sale_id, &out->counts);
     }
@@ -128,6 +130,7 @@ void sales_peek(struct keeper *keeper, const struct peek_list *list,
     for (size_t from = 0; from < list->count && answered && !keeper_stopping(keeper); from += KEEPER_PIPE) {
         size_t count = list->count - from < KEEPER_PIPE ? list->count - from : KEEPER_PIPE;
         uint32_t under_way = 0;
+        uint64_t asked_ms = mono_ms();
         for (size_t i = 0; i < count; i++) {
             questions[i].under_way = &under_way;
             question_ask(keeper, &questions[i], list->ids[from + i], list->epochs[from + i]);
@@ -139,6 +142,7 @@ void sales_peek(struct keeper *keeper, const struct peek_list *list,
             if (peek->state == PEEK_NONE) continue;
             answered = true; /* where none of them is, the others would not be either */
             if (peek->state == PEEK_GOOD) {
+                peek->counts.asked_mono_ms = asked_ms;
                 remote_saw_time(keeper->remote, peek->at_ms);
                 shelf_count(keeper->remote->shelf, list->ids[from + i], &peek->counts);
             }

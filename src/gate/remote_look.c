@@ -65,6 +65,7 @@ static void look_answered(struct redis_call *call, const struct redis_reply *rep
     struct shelf_counts counts;
     bool answered = call->result == REDIS_ANSWERED;
     if (answered && script_counts(reply, &counts)) {
+        counts.asked_mono_ms = look->began_ms;
         remote_saw_time(remote, counts.at_ms);
         shelf_count(remote->shelf, look->sale_id, &counts);
     } else if (answered) {

@@ -24,6 +24,7 @@ struct shelf_cell {
     _Atomic bool used;  /* ever: those behind it may have been put past it */
     _Atomic uint64_t asked_ms;
     _Atomic uint64_t winners_made; /* the filter has all winners of so many orders; 0: it has not */
+    _Atomic uint64_t fresh_ms;     /* monotonic: what Redis had by then is here */
     /* Under the lock. */
     uint64_t epoch, version, counted_ms;
     uint64_t left_ms; /* the time of left */
@@ -173,6 +174,7 @@ static bool sale_place(struct shelf *shelf, const struct ledger_shelved *shelved
     cell->version = shelved->version;
     cell->counted_ms = cell->left_ms = 0;
     cell->left = cell->sale.counts.available;
+    atomic_store(&cell->fresh_ms, 0);
     board_write(&cell->board, &cell->sale);
     atomic_store_explicit(&cell->used, true, memory_order_release);
     shelf->live[shelf->live_count].cell = index;
@@ -247,10 +249,11 @@ void shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_count
 {
     pthread_mutex_lock(&shelf->lock);
     struct shelf_cell *cell = cell_find(shelf, sale_id);
+    bool ours = cell != NULL && told->epoch >= cell->epoch;
+    if (ours && told->asked_mono_ms > atomic_load(&cell->fresh_ms)) atomic_store(&cell->fresh_ms, told->asked_mono_ms);
     /* Within a millisecond the one that has made more orders is the later one, and of equal ones either will do. */
-    bool newer = cell != NULL && told->epoch >= cell->epoch &&
-                 (told->at_ms > cell->counted_ms ||
-                  (told->at_ms == cell->counted_ms && told->orders_made >= cell->sale.orders_made));
+    bool newer = ours && (told->at_ms > cell->counted_ms ||
+                          (told->at_ms == cell->counted_ms && told->orders_made >= cell->sale.orders_made));
     if (newer) {
         cell->sale.counts = told->counts;
         cell->sale.orders_made = told->orders_made;
@@ -371,6 +374,7 @@ enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, ui
     if (notice.sale_id != grab->sale_id || notice.available != 0) return VERDICT_DONE;
     uint64_t made = atomic_load_explicit(&cell->winners_made, memory_order_acquire);
     if (made == 0 || made != notice.orders_made) return VERDICT_DONE;
+    if (mono_ms() > atomic_load_explicit(&cell->fresh_ms, memory_order_relaxed) + SHELF_FRESH_MS) return VERDICT_DONE;
     bool running = !notice.closed && !notice.paused && now_ms >= notice.opens_ms &&
                    (notice.closes_ms == 0 || now_ms < notice.closes_ms);
     if (!running || grab->units == 0 || grab->units > notice.units_per_grab_max) return VERDICT_DONE;

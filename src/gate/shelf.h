@@ -23,6 +23,7 @@ void shelf_drop(struct shelf *shelf, uint64_t sale_id);
 /* What a script told of a sale, at its time. */
 struct shelf_counts {
     uint64_t epoch, at_ms;
+    uint64_t asked_mono_ms; /* when it was asked for: what came before is in it */
     struct sale_counts counts;
     uint64_t orders_made, tokens_given;
 };
@@ -53,7 +54,10 @@ void shelf_saw_id(struct shelf *shelf, uint64_t sale_id);
 uint64_t shelf_id_last(const struct shelf *shelf);
 
 /* The pre-count: who is turned away without Redis. The winners of a sale that is sold out are counted into a filter, all up
- * to the time of a peek; as long as nothing has been won or given back since, whoever is not in it holds nothing. */
+ * to the time of a peek; as long as nothing has been won or given back since, whoever is not in it holds nothing. What
+ * another node has given back is not known here at once: counts that were asked for longer ago than SHELF_FRESH_MS turn
+ * nobody away, so a SOLD_OUT may be that much behind, and not more, whatever keeps us from Redis. */
+#define SHELF_FRESH_MS 300
 enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms); /* no lock; DONE: ask */
 /* buyers: all who had won in the sale when it had made so many orders. False: no memory. */
 bool shelf_winners(struct shelf *shelf, uint64_t sale_id, uint64_t orders_made, const struct slice *buyers, size_t count);

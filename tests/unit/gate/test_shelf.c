@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "gate/shelf.h"
 
 #include <stdio.h>
@@ -190,13 +191,20 @@ static void what_is_dropped_makes_room_for_others(void **state)
     for (uint64_t id = 2; id <= SALES_OPEN_MAX; id += 2) assert_true(shelf_epoch(shelf, id, &epoch));
 }
 
-/* Sold out, and cat and dan have won all of it. */
-static void sell_out(struct shelf *shelf, uint64_t at_ms)
+/* Sold out, as it was asked for at that time, and cat and dan have won all of it. */
+static void sell_out_asked(struct shelf *shelf, uint64_t at_ms, uint64_t asked_mono_ms)
 {
     const struct slice winners[] = { SLICE("cat"), SLICE("dan") };
-    struct shelf_counts told = { .epoch = 1, .at_ms = at_ms, .counts = { .offered = 10, .sold = 10 }, .orders_made = 2 };
+    struct shelf_counts told = {
+        .epoch = 1, .at_ms = at_ms, .asked_mono_ms = asked_mono_ms, .counts = { .offered = 10, .sold = 10 }, .orders_made = 2
+    };
     shelf_count(shelf, 1, &told);
     assert_true(shelf_winners(shelf, 1, 2, winners, 2));
+}
+
+static void sell_out(struct shelf *shelf, uint64_t at_ms)
+{
+    sell_out_asked(shelf, at_ms, mono_ms() + 60000); /* however slow the test is */
 }
 
 static struct grab grab_of(struct slice buyer)
@@ -249,6 +257,22 @@ static void nobody_is_turned_away_once_something_has_changed(void **state)
     assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
 }
 
+/* Another node may have given something back since, and nothing has come from Redis. */
+static void nobody_is_turned_away_by_what_is_not_fresh(void **state)
+{
+    struct shelf *shelf = *state;
+    struct grab bob = grab_of(SLICE("bob"));
+    put(shelf, 1, 1, 1);
+    sell_out_asked(shelf, 3000, mono_ms() - SHELF_FRESH_MS - 1);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    sell_out(shelf, 3000); /* nothing has changed, and that is known again */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
+    shelf_drop(shelf, 1);
+    put(shelf, 1, 1, 1);
+    sell_out_asked(shelf, 3000, 0);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* what was known of it before it went is forgotten */
+}
+
 static void visit(const struct sale *sale, uint64_t epoch, void *arg)
 {
     uint64_t *sum = arg;
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_certainly_holds_nothing_is_turned_away, setup, teardown),
         cmocka_unit_test_setup_teardown(other_refusals_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_once_something_has_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_is_turned_away_by_what_is_not_fresh, setup, teardown),
         cmocka_unit_test_setup_teardown(each_is_visited_once, setup, teardown),
     };
     return cmocka_run_group_tests_name("shelf", tests, NULL, NULL);
