@@ -103,7 +103,7 @@ class Server:
         """Starts it and does not wait until it can answer."""
         assert self.process is None, "already started"
         command = [*(self.prefix if prefix is None else prefix), BINARY, "serve", "--data", str(self.data), "--http",
-                   f"127.0.0.1:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
+                   f"{self.host}:{self.port_wanted}", "--journal-segment-mb", str(self.segment_mb), *self.flags]
         if "--ledger" not in self.flags:
             command += ledger_flags(self.data)
         if "--gate" not in self.flags:

@@ -52,8 +52,9 @@ class MariaDB:
         self.socket = self.folder / "s"
         self.process = None
         self.user = ["--user=root"] if getpass.getuser() == "root" else []
-        subprocess.run([program("mariadb-install-db", "mysql_install_db"), "--no-defaults", f"--datadir={self.folder / 'data'}", "--skip-test-db",
-                        "--auth-root-authentication-method=normal", *self.user], check=True, capture_output=True, timeout=120)
+        made = subprocess.run([program("mariadb-install-db", "mysql_install_db"), "--no-defaults", f"--datadir={self.folder / 'data'}",
+                               "--skip-test-db", "--auth-root-authentication-method=normal", *self.user], capture_output=True, timeout=120)
+        assert made.returncode == 0, f"mariadb-install-db: {made.stdout.decode()} {made.stderr.decode()}"
 
     def start(self, *more):
         assert self.process is None

@@ -63,6 +63,7 @@ class RedisServer:
                 self.settings["masterauth"] = password
         self.settings.update({name.replace("_", "-"): value for name, value in settings.items()})
         self.host, self.port, self.bus_port = "127.0.0.1", None, None
+        self.prefix = []  # words before the command, where it is to run somewhere else
         self.process = None
 
     def __enter__(self):
@@ -116,7 +117,7 @@ class RedisServer:
             # A Sentinel writes what it learns into its configuration; started again it goes on from there.
             if fresh or not self.sentinel:
                 (self.folder / "conf").write_text(self._config())
-            command = [PROGRAM, str(self.folder / "conf")] + (["--sentinel"] if self.sentinel else [])
+            command = [*self.prefix, PROGRAM, str(self.folder / "conf")] + (["--sentinel"] if self.sentinel else [])
             with open(self.folder / "log", "ab") as log:
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=end_with_parent)
             if self._answers():
