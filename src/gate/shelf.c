@@ -296,15 +296,21 @@ bool shelf_epoch(struct shelf *shelf, uint64_t sale_id, uint64_t *epoch)
     return cell != NULL;
 }
 
+/* All threads read the line, so it is written no more often than it says something new. */
+static void cell_asked(struct shelf_cell *cell)
+{
+    uint64_t now_ms = mono_ms();
+    if (atomic_load_explicit(&cell->asked_ms, memory_order_relaxed) != now_ms)
+        atomic_store_explicit(&cell->asked_ms, now_ms, memory_order_relaxed);
+}
+
 bool shelf_notice(const struct shelf *shelf, uint64_t sale_id, struct board_notice *out)
 {
     struct shelf_cell *cell = cell_find(shelf, sale_id);
     if (cell == NULL) return false;
     while (!board_read(&cell->board, out)) continue; /* a writer is between two stores */
     if (out->sale_id != sale_id) return false;
-    uint64_t now_ms = mono_ms();
-    if (atomic_load_explicit(&cell->asked_ms, memory_order_relaxed) != now_ms)
-        atomic_store_explicit(&cell->asked_ms, now_ms, memory_order_relaxed);
+    cell_asked(cell);
     return true;
 }
 
@@ -370,7 +376,9 @@ enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, ui
 {
     struct board_notice notice;
     struct shelf_cell *cell = cell_find(shelf, grab->sale_id);
-    if (cell == NULL || !board_read(&cell->board, &notice)) return VERDICT_DONE;
+    if (cell == NULL) return VERDICT_DONE;
+    cell_asked(cell); /* not every way to a grab looks at the notice before */
+    if (!board_read(&cell->board, &notice)) return VERDICT_DONE;
     if (notice.sale_id != grab->sale_id || notice.available != 0) return VERDICT_DONE;
     uint64_t made = atomic_load_explicit(&cell->winners_made, memory_order_acquire);
     if (made == 0 || made != notice.orders_made) return VERDICT_DONE;

@@ -37,7 +37,7 @@ struct shelf_left {
 };
 void shelf_left(struct shelf *shelf, uint64_t sale_id, const struct shelf_left *left);
 
-/* Copies out; false where it is not on the shelf. Who asks for a sale or its notice keeps it fresh. */
+/* Copies out; false where it is not on the shelf. Who asks for a sale, its notice or a grab of it keeps it fresh. */
 bool shelf_sale(struct shelf *shelf, uint64_t sale_id, struct sale *out);
 bool shelf_epoch(struct shelf *shelf, uint64_t sale_id, uint64_t *epoch);
 bool shelf_notice(const struct shelf *shelf, uint64_t sale_id, struct board_notice *out); /* no lock */

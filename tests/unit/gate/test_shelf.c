@@ -273,6 +273,27 @@ static void nobody_is_turned_away_by_what_is_not_fresh(void **state)
     assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* what was known of it before it went is forgotten */
 }
 
+static void asked_note(uint64_t sale_id, bool winners, void *arg)
+{
+    (void)winners;
+    *(uint64_t *)arg += sale_id;
+}
+
+/* Not every way to a grab looks at the sale before. */
+static void a_grab_keeps_its_sale_fresh(void **state)
+{
+    struct shelf *shelf = *state;
+    uint64_t asked = 0;
+    put(shelf, 1, 1, 1);
+    put(shelf, 2, 2, 1);
+    struct grab bob = grab_of(SLICE("bob"));
+    shelf_each_asked(shelf, 1, asked_note, &asked);
+    assert_int_equal(asked, 0);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    shelf_each_asked(shelf, 1, asked_note, &asked);
+    assert_int_equal(asked, 1);
+}
+
 static void visit(const struct sale *sale, uint64_t epoch, void *arg)
 {
     uint64_t *sum = arg;
@@ -303,6 +324,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_refusals_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_once_something_has_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_by_what_is_not_fresh, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_grab_keeps_its_sale_fresh, setup, teardown),
         cmocka_unit_test_setup_teardown(each_is_visited_once, setup, teardown),
     };
     return cmocka_run_group_tests_name("shelf", tests, NULL, NULL);
