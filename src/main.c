@@ -264,7 +264,11 @@ static enum fault guard_start(struct app *app)
     bool reads = networks_parse(&options.proxies, slice_of(app->config.proxies), mistake) &&
                  limit_terms_read(&options.limits, slice_of(app->config.limits), mistake);
     assert(reads); /* the table of options has looked */
-    return guard_open(&app->guard, &options);
+    enum fault fault = guard_open(&app->guard, &options);
+    if (fault != FAULT_NONE) return fault;
+    fault = shop_share_limits(&app->shop, app->guard);
+    if (fault != FAULT_NONE) guard_close(app->guard);
+    return fault;
 }
 
 static void guard_stop(struct app *app)

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "guard/exchange.h"
+#include "guard/guard.h"
 #include "ledger/agreed.h"
 #include "people/people.h"
 #include "wire/jwt.h"
@@ -47,22 +49,30 @@ static enum fault local_open(struct shop *shop)
     return fault;
 }
 
-/* That of the journal which this ledger was filed from before, if there was one. */
-static enum fault uuid_agree(struct ledger *ledger, uint8_t uuid[16])
+#define WORD_BYTES 16
+/* Sixteen bytes that all nodes have: those of the first to say theirs. */
+static enum fault word_agree(struct ledger *ledger, const char *name, uint8_t word[WORD_BYTES])
 {
-    static const uint8_t none[16];
-    struct ledger_point point;
     char text[AGREED_BYTES] = "", kept[AGREED_BYTES];
+    hex_encode(text, word, WORD_BYTES);
+    text[2 * WORD_BYTES] = '\0';
+    enum fault fault = ledger_agree(ledger, name, text, kept);
+    if (fault != FAULT_NONE) return fault;
+    if (strlen(kept) == 2 * WORD_BYTES && hex_decode(word, slice_of(kept))) return FAULT_NONE;
+    log_error("main", "what the ledger keeps for all nodes under \"%s\" cannot be read", name);
+    return FAULT_DAMAGE;
+}
+
+/* That of the journal which this ledger was filed from before, if there was one. */
+static enum fault uuid_agree(struct ledger *ledger, uint8_t uuid[WORD_BYTES])
+{
+    static const uint8_t none[WORD_BYTES];
+    struct ledger_point point;
     enum fault fault = ledger_point(ledger, &point);
     if (fault != FAULT_NONE) return fault;
     if (memcmp(point.uuid, none, sizeof none) == 0) random_bytes(point.uuid, sizeof point.uuid);
-    hex_encode(text, point.uuid, sizeof point.uuid);
-    text[2 * sizeof point.uuid] = '\0';
-    fault = ledger_agree(ledger, AGREED_UUID, text, kept);
-    if (fault != FAULT_NONE) return fault;
-    if (strlen(kept) == 32 && hex_decode(uuid, slice_of(kept))) return FAULT_NONE;
-    log_error("main", "the ledger's name for the shop cannot be read");
-    return FAULT_DAMAGE;
+    memcpy(uuid, point.uuid, WORD_BYTES);
+    return word_agree(ledger, AGREED_UUID, uuid);
 }
 
 static enum gate_ack ack_of(const char *word)
@@ -115,6 +125,25 @@ void shop_close(struct shop *shop)
     if (shop->redis != NULL) redis_close(shop->redis);
     shop->gate = NULL;
     shop->redis = NULL;
+}
+
+static uint32_t nodes_count(void *gate)
+{
+    struct gate_status status;
+    gate_status(gate, &status);
+    return status.nodes;
+}
+
+enum fault shop_share_limits(const struct shop *shop, struct guard *guard)
+{
+    uint8_t secret[WORD_BYTES];
+    const struct exchange_options options = {
+        .redis = shop->redis, .prefix = shop->config->redis_prefix, .nodes = nodes_count, .arg = shop->gate
+    };
+    if (shop->redis == NULL) return FAULT_NONE;
+    random_bytes(secret, sizeof secret);
+    enum fault fault = word_agree(shop->ledger, AGREED_LIMITS, secret);
+    return fault == FAULT_NONE ? guard_share(guard, &options, secret) : fault;
 }
 
 static void logged_out(void *people, uint64_t token_id, uint64_t expires_ms)

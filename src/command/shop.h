@@ -24,6 +24,10 @@ void shop_close(struct shop *shop);
 /* Logins and purchase tokens of one node must count on all: the keys that sign them are compared through the ledger. */
 enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring) MUST_USE;
 
+/* What one user and one address may send counts on all nodes together; nothing to do where there is one. */
+struct guard;
+enum fault shop_share_limits(const struct shop *shop, struct guard *guard) MUST_USE;
+
 /* Tokens that are logged out on another node count no more here; NULL: before people are closed. */
 struct people;
 void shop_tell_logouts(const struct shop *shop, struct people *people);

@@ -217,6 +217,7 @@ struct gate_status {
     struct engine_usage usage;
     /* Of several machines. */
     bool shared;
+    uint32_t nodes;                      /* that there are, as far as is known */
     bool redis_up, ledger_up;            /* as this node sees them */
     bool selling;                        /* grabs can be answered with a win */
     uint64_t seq_filed;                  /* decisions of this node, counted, that the ledger has or has refused */

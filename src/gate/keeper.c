@@ -170,6 +170,7 @@ void keeper_count_rebuild(struct keeper *keeper)
 void keeper_pulse(struct keeper *keeper)
 {
     lease_keep(&keeper->lease, keeper);
+    census_keep(keeper);
     locks_keep(keeper);
 }
 
@@ -454,6 +455,7 @@ enum fault keeper_open(struct keeper **out, struct remote *remote)
         keeper_close(keeper);
         return fault;
     }
+    census_keep(keeper);
     locks_init(keeper);
     *out = remote->keeper = keeper;
     if (pthread_create(&keeper->thread, NULL, keeper_run, keeper) == 0) {
@@ -485,6 +487,7 @@ void keeper_close(struct keeper *keeper)
     }
     if (keeper->client != NULL && !keeper->redis_failed) {
         locks_release(keeper);
+        census_leave(keeper);
         lease_release(&keeper->lease, keeper);
     }
     if (keeper->client != NULL) redis_client_close(keeper->client);

@@ -5,6 +5,7 @@
 #ifndef STAMPEDE_GATE_KEEPER_JOBS_H
 #define STAMPEDE_GATE_KEEPER_JOBS_H
 
+#include "gate/census.h"
 #include "gate/lease.h"
 #include "gate/lock.h"
 #include "gate/remote.h"
@@ -80,6 +81,7 @@ struct keeper {
     struct lease lease;
     struct lock locks[KEEPER_LOCKS];
     uint64_t jobs_try_ms[GATE_JOB_COUNT];            /* not before this, while another has it */
+    uint64_t census_ms; /* when it is next due */
     uint64_t logouts_from, logouts_seen, logouts_ms; /* see logouts_read() */
     pthread_mutex_t logouts_lock;                    /* of these */
     struct gate_logouts logouts;

@@ -214,6 +214,7 @@ static void remote_status(struct gate *base, struct gate_status *out)
     out->seq_decided = atomic_load(&remote->decided);
     out->seq_durable = out->seq_decided;
     out->seq_filed = atomic_load(&remote->filed);
+    out->nodes = atomic_load(&remote->nodes);
     out->usage.sales = shelf_size(remote->shelf);
     out->redis_up = redis.connected;
     out->ledger_up = !filer_failing(remote->filer);
@@ -362,6 +363,7 @@ enum fault gate_open_shared(struct gate **out, const struct gate_shared_options 
     remote->gate.kind = &remote_kind;
     remote->options = *options;
     remote->redis = options->redis;
+    atomic_store(&remote->nodes, 1);
     memcpy(remote->uuid, options->uuid, sizeof remote->uuid);
     enum fault fault = remote_rooms(remote);
     if (fault != FAULT_NONE) {

@@ -44,6 +44,7 @@ struct remote {
     uint8_t uuid[16];
     _Atomic int64_t ahead_ms;        /* Redis's clock before our monotonic one: our wall clock may be off by hours */
     _Atomic uint64_t now_ms;         /* told last; never goes back */
+    _Atomic uint32_t nodes;          /* that there are, this one too */
     _Atomic uint64_t decided, filed; /* takes of this node, that lists wait for */
 };
 

@@ -14,19 +14,33 @@
 extern const unsigned char openapi_yaml[];
 extern const size_t openapi_yaml_len;
 
-static void word_reply(struct request *request, int status, const char *word)
+/* detail NULL: there is nothing to say. */
+static void word_reply(struct request *request, const char *word, const char *detail)
 {
     struct json_out out;
     json_object(reply_json(request, &out));
     json_key(&out, "status");
     json_text(&out, word);
+    if (detail != NULL) {
+        json_key(&out, "detail");
+        json_text(&out, detail);
+    }
     json_object_end(&out);
-    reply_send(request, status, &out);
+    reply_send(request, 200, &out);
 }
 
 void health_get(struct request *request)
 {
-    word_reply(request, 200, "alive");
+    word_reply(request, "alive", NULL);
+}
+
+/* What does not keep requests away, and yet is not as it should be. */
+static const char *ready_detail(struct request *request)
+{
+    struct guard_sharing limits;
+    guard_sharing(request_rooms(request)->guard, &limits);
+    if (limits.shared && !limits.answers) return "Redis is slow: limits count on this node alone.";
+    return NULL;
 }
 
 void ready_get(struct request *request)
@@ -42,7 +56,7 @@ void ready_get(struct request *request)
     } else if (status.shared && !status.selling) {
         reply_problem(request, PROBLEM_NOT_READY, "The ledger cannot be reached from here; send new requests to another.");
     } else {
-        word_reply(request, 200, "ready");
+        word_reply(request, "ready", ready_detail(request));
     }
 }
 
@@ -74,9 +88,14 @@ static size_t gauges_render(char *out, size_t size, const struct gauge *gauges, 
 }
 
 /* Of a gate that several machines share. */
-static size_t shared_render(char *out, size_t size, const struct gate_status *gate)
+static size_t shared_render(char *out, size_t size, const struct gate_status *gate, const struct guard_sharing *limits)
 {
     const struct gauge gauges[] = {
+        { "stampede_nodes", "Nodes of the shop, as far as this one knows.", gate->nodes },
+        { "stampede_limits_shared", "1 while limits count on all nodes together, 0 while on this one alone.",
+          limits->answers },
+        { "stampede_limits_told", "Times that other nodes were told of a user or an address.", limits->told },
+        { "stampede_limits_untold", "Times that they could not be.", limits->untold },
         { "stampede_redis_up", "1 while this node is connected to every master.", gate->redis_up },
         { "stampede_ledger_up", "1 while the ledger takes what this node files.", gate->ledger_up },
         { "stampede_redis_latency_microseconds", "What an answer of Redis takes at present.", gate->redis_latency_us },
@@ -140,6 +159,8 @@ void metrics_get(struct request *request)
     courier_status(rooms->courier, &courier);
     struct publisher_status publisher;
     publisher_status(rooms->publisher, &publisher);
+    struct guard_sharing limits;
+    guard_sharing(rooms->guard, &limits);
     const struct gauge gauges[] = {
         { "stampede_connections", "Connections held.", atomic_load(&request->reactor->server->connections) },
         { "stampede_resp_connections", "Those of them that speak the Redis protocol.",
@@ -178,7 +199,7 @@ void metrics_get(struct request *request)
     struct reactor *reactor = request->reactor;
     size_t len = metrics_render(reactor->body, sizeof reactor->body / 2, label_word);
     len += gauges_render(reactor->body + len, sizeof reactor->body - len, gauges, sizeof gauges / sizeof *gauges);
-    if (gate.shared) len += shared_render(reactor->body + len, sizeof reactor->body - len, &gate);
+    if (gate.shared) len += shared_render(reactor->body + len, sizeof reactor->body - len, &gate, &limits);
     len += breakers_render(reactor->body + len, sizeof reactor->body - len, rooms->guard);
     reply_raw(request,
               &(struct http_head){ .status = 200, .content_type = SLICE("text/plain; version=0.0.4; charset=utf-8") },

@@ -1,5 +1,16 @@
 /* allowance: how much of each kind of request everyone, one user and one address may send. The terms are what an operator
- * sets (config/limits.h): in the configuration, and while running through GET|PUT /v1/limits. */
+ * sets (config/limits.h): in the configuration, and while running through GET|PUT /v1/limits.
+ *
+ * Nodes of several machines share what one user and one address may send. Each decides by its own buckets, at once. What it
+ * has given away it tells the others through a place in between (guard/exchange.h), and from there it hears what all have
+ * given away together, which makes its own bucket emptier. A small part of each limit a node keeps to itself and tells
+ * nobody about, so that whoever asks now and then costs the others nothing:
+ *
+ *   all nodes together give     limit                     what was told
+ *                             + limit / ALLOWANCE_PARTS   what nodes keep to themselves, at least 1 at once each
+ *                             + what is on its way, which is paid off afterwards
+ *
+ * What everyone together may send counts on each node alone: it is for what one machine can bear. */
 #ifndef STAMPEDE_GUARD_ALLOWANCE_H
 #define STAMPEDE_GUARD_ALLOWANCE_H
 
@@ -30,6 +41,33 @@ void allowance_change(struct allowance *allowance, const struct limit_terms *ter
 void allowance_read(struct allowance *allowance, struct limit_terms *out);
 uint64_t allowance_version(const struct allowance *allowance); /* another one after each change */
 
+/* Begins to share, before the first request: the secret is that of all nodes. FAULT_MEMORY. */
+#define ALLOWANCE_PARTS 8
+enum fault allowance_share(struct allowance *allowance, const uint8_t secret[16]) MUST_USE;
+/* How many nodes there are, as far as is known; 1 as at the beginning: there is nobody to tell. Any thread. */
+void allowance_set_nodes(struct allowance *allowance, uint32_t nodes);
+
+/* Calls wake, on the thread of a request, when there is something to tell; then no more until allowance_rest(). Before the
+ * first request. */
+void allowance_on_spent(struct allowance *allowance, void (*wake)(void *arg), void *arg);
+void allowance_rest(struct allowance *allowance);
+
+/* What a bucket has given away and nobody was told; for one thread, as is what follows. */
+struct allowance_spent {
+    uint64_t key;      /* the same on every node */
+    uint32_t kind;     /* of the bucket, for allowance_hear() */
+    int64_t spent_ns;  /* in time, which is what a bucket counts; below 0 for what was given back after it was told */
+    uint64_t since_ns; /* all of it was given after this */
+    uint64_t owed_max; /* no bucket can owe more */
+};
+/* Buckets of one group (guard/tally.h), at most max and ALLOWANCE_SPENT_MAX, that are told from here on. */
+#define ALLOWANCE_SPENT_MAX 16
+uint32_t allowance_spent(struct allowance *allowance, uint32_t group, uint64_t now_ns, struct allowance_spent *out,
+                         uint32_t max);
+/* What all nodes have given away, as far as was told, is paid off at this time. */
+void allowance_hear(struct allowance *allowance, const struct allowance_spent *spent, uint64_t full_ns);
+uint64_t allowance_untold(const struct allowance *allowance); /* requests that there was no place for, since the start */
+
 /* One request, from the first scope it asks to the last. */
 struct allowance_ask {
     enum rate_class class;
@@ -42,6 +80,8 @@ struct allowance_ask {
     struct {
         uint64_t key;
         struct rate_limit limit;
+        uint8_t kind; /* of a shared bucket; 0: it is not */
+        bool kept;    /* by this node, and to be told to nobody */
     } taken[RATE_SCOPES];
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "guard/exchange.h"
 
 #include <stdlib.h>
 
@@ -267,9 +268,29 @@ enum fault guard_open(struct guard **out, const struct guard_options *options)
     return FAULT_NONE;
 }
 
+enum fault guard_share(struct guard *guard, const struct exchange_options *options, const uint8_t secret[16])
+{
+    struct exchange_options with = *options;
+    with.allowance = guard->allowance;
+    enum fault fault = allowance_share(guard->allowance, secret);
+    return fault == FAULT_NONE ? exchange_open(&guard->exchange, &with) : fault;
+}
+
+void guard_sharing(const struct guard *guard, struct guard_sharing *out)
+{
+    struct exchange_status status;
+    *out = (struct guard_sharing){ .shared = guard->exchange != NULL };
+    if (!out->shared) return;
+    exchange_status(guard->exchange, &status);
+    out->answers = status.answers;
+    out->told = status.told;
+    out->untold = status.lost + allowance_untold(guard->allowance);
+}
+
 void guard_close(struct guard *guard)
 {
     if (guard == NULL) return;
+    exchange_close(guard->exchange);
     if (guard->peers != NULL) peers_close(guard->peers);
     if (guard->logins != NULL) logins_close(guard->logins);
     if (guard->allowance != NULL) allowance_close(guard->allowance);

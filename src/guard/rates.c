@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ struct rates {
     struct set *sets;
     uint64_t set_mask;
     uint8_t secret[16];
+    _Atomic uint64_t relents_ns; /* until then debts are forgiven; UINT64_MAX: there are none */
 };
 
 _Static_assert(sizeof(struct set) == 128, "a set is two lines of memory");
@@ -70,6 +72,7 @@ enum fault rates_open(struct rates **out, uint32_t keys_max)
     rates->sets = (struct set *)(void *)rates->region.base;
     rates->set_mask = sets - 1;
     random_bytes(rates->secret, sizeof(rates->secret));
+    atomic_store(&rates->relents_ns, UINT64_MAX);
     for (int i = 0; i < LOCKS; i++) pthread_mutex_init(&rates->locks[i].mutex, NULL);
     *out = rates;
     return FAULT_NONE;
@@ -81,6 +84,22 @@ void rates_close(struct rates *rates)
     for (int i = 0; i < LOCKS; i++) pthread_mutex_destroy(&rates->locks[i].mutex);
     region_close(&rates->region);
     free(rates);
+}
+
+uint32_t rates_size(const struct rates *rates)
+{
+    return (uint32_t)((rates->set_mask + 1) * WAYS);
+}
+
+void rates_agree(struct rates *rates, const uint8_t secret[16])
+{
+    memcpy(rates->secret, secret, sizeof(rates->secret));
+    atomic_store(&rates->relents_ns, 0);
+}
+
+void rates_relent(struct rates *rates, uint64_t until_ns)
+{
+    if (atomic_load(&rates->relents_ns) < until_ns) atomic_store(&rates->relents_ns, until_ns);
 }
 
 /* The kind goes into the secret rather than before the name, which therefore needs no copy and no longest length. */
@@ -116,12 +135,14 @@ static uint64_t ms_up(uint64_t ns)
 }
 
 /* Under the lock of the set. */
-static void set_take(struct set *set, uint64_t key, const struct rate_limit *limit, uint64_t now_ns, struct rate_answer *out)
+static void set_take(struct rates *rates, uint64_t key, const struct rate_limit *limit, uint64_t now_ns,
+                     struct rate_answer *out)
 {
-    struct way *way = way_find(set, key);
+    struct way *way = way_find(&rates->sets[key & rates->set_mask], key);
     uint64_t ahead_max = limit->interval_ns * limit->burst;
     uint64_t full_ns = way->key == key && way->full_ns > now_ns ? way->full_ns : now_ns;
-    if (full_ns - now_ns > ahead_max + AHEAD_SLACK_NS) {
+    if (full_ns - now_ns > ahead_max + AHEAD_SLACK_NS &&
+        now_ns < atomic_load_explicit(&rates->relents_ns, memory_order_relaxed)) {
         full_ns = now_ns + ahead_max;
         way->full_ns = full_ns;
     }
@@ -162,7 +183,7 @@ bool rates_take(struct rates *rates, uint64_t key, const struct rate_limit *limi
     assert(limit->burst > 0);
     pthread_mutex_t *lock = lock_of(rates, key);
     pthread_mutex_lock(lock);
-    set_take(&rates->sets[key & rates->set_mask], key, limit, now_ns, out);
+    set_take(rates, key, limit, now_ns, out);
     pthread_mutex_unlock(lock);
     return out->pass;
 }
@@ -175,5 +196,14 @@ void rates_give_back(struct rates *rates, uint64_t key, const struct rate_limit 
     pthread_mutex_lock(lock);
     struct way *way = way_find(&rates->sets[key & rates->set_mask], key);
     if (way->key == key && way->full_ns >= limit->interval_ns) way->full_ns -= limit->interval_ns;
+    pthread_mutex_unlock(lock);
+}
+
+void rates_raise(struct rates *rates, uint64_t key, uint64_t full_ns)
+{
+    pthread_mutex_t *lock = lock_of(rates, key);
+    pthread_mutex_lock(lock);
+    struct way *way = way_find(&rates->sets[key & rates->set_mask], key);
+    if (way->full_ns < full_ns) *way = (struct way){ .key = key, .full_ns = full_ns };
     pthread_mutex_unlock(lock);
 }

@@ -9,6 +9,9 @@
  * own before one that is at its limit; only a set full of keys that are all at their limits, which costs whoever makes them
  * as many whole bursts, forgets the one among them that is nearest to being free.
  *
+ * Tables of several machines can make the same keys (rates_agree), and be told what was taken elsewhere (rates_raise). A
+ * bucket may owe more than its burst then: nothing passes until that is paid off.
+ *
  * Times are mono_ns(); a reading up to a second older than another thread's changes nothing. Any thread; a take holds one of
  * many locks for some tens of nanoseconds and takes no memory. */
 #ifndef STAMPEDE_GUARD_RATES_H
@@ -43,11 +46,17 @@ struct rate_limit rate_limit_of(uint64_t takes, uint64_t span_ns, uint32_t burst
 /* keys_max is rounded up to a power of two, 16 bytes each. */
 enum fault rates_open(struct rates **out, uint32_t keys_max) MUST_USE;
 void rates_close(struct rates *rates);
+uint32_t rates_size(const struct rates *rates); /* keys_max, as it was rounded */
 
 /* A key for anything, by SipHash with a secret of this table: nobody can choose names that meet in one set. kind keeps
  * buckets of different meaning apart. */
 uint64_t rates_key(const struct rates *rates, uint32_t kind, struct slice name);
 uint64_t rates_key_address(const struct rates *rates, uint32_t kind, const struct address *address); /* its rate key */
+/* The secret that others have, too; before the first key is made. From then on a bucket that is further ahead than its limit
+ * allows has not been filled under another limit, but owes what was taken elsewhere. */
+void rates_agree(struct rates *rates, const uint8_t secret[16]);
+/* Until then it may be either after all, because limits have changed: a debt of more than a second is forgiven. */
+void rates_relent(struct rates *rates, uint64_t until_ns);
 
 /* A take of this key will follow: asks memory for its bucket, so that the wait for that passes meanwhile. */
 void rates_expect(struct rates *rates, uint64_t key);
@@ -55,5 +64,7 @@ void rates_expect(struct rates *rates, uint64_t key);
 bool rates_take(struct rates *rates, uint64_t key, const struct rate_limit *limit, uint64_t now_ns, struct rate_answer *out);
 /* Undoes one take that passed, for a request that another limit refused. */
 void rates_give_back(struct rates *rates, uint64_t key, const struct rate_limit *limit);
+/* The bucket is not full before this time, whoever has taken from it. */
+void rates_raise(struct rates *rates, uint64_t key, uint64_t full_ns);
 
 #endif

@@ -2,9 +2,10 @@
  * the login is verified.
  *
  * A refusal says until when every other one would be refused too (guard/rates.h), so what is told from here is what would be
- * told anyway. That is never more than a second, for the slowest rate is one a second; and a change of the limits makes all
- * of it forgotten. A login is known by a hash of its bytes with a secret of this table. Fixed memory: a login that has the
- * place of another takes it. While nobody is refused, nothing is hashed. One thread. */
+ * told anyway. That is hardly more than a second, for the slowest rate is one a second, unless more was taken on other nodes
+ * than all may give; and a change of the limits makes all of it forgotten. A login is known by a hash of its bytes with a
+ * secret of this table. Fixed memory: a login that has the place of another takes it. While nobody is refused, nothing is
+ * hashed. One thread. */
 #ifndef STAMPEDE_GUARD_RECALL_H
 #define STAMPEDE_GUARD_RECALL_H
 

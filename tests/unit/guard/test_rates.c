@@ -183,6 +183,41 @@ static void a_changed_limit_counts_within_a_second(void **state)
     rates_close(rates);
 }
 
+/* What was taken elsewhere is owed here, also more than a burst of it, until it is paid off or limits change. */
+static void what_was_taken_elsewhere_is_owed_here(void **state)
+{
+    (void)state;
+    static const uint8_t secret[16] = "one of all nodes";
+    struct rates *rates = rates_made(64), *other = rates_made(64);
+    struct rate_limit limit = rate_limit_of(10, SECOND, 5);
+    rates_agree(rates, secret);
+    rates_agree(other, secret);
+    uint64_t key = rates_key(rates, 1, SLICE("ann"));
+    assert_true(key == rates_key(other, 1, SLICE("ann")));
+    rates_raise(rates, key, 5 * SECOND + 300 * MS); /* three of five */
+    assert_int_equal(takes(rates, key, &limit, 5 * SECOND, 9), 2);
+    rates_raise(rates, key, 5 * SECOND + 300 * MS); /* told again: nothing new */
+    rates_raise(rates, key, 4 * SECOND);
+    assert_int_equal(takes(rates, key, &limit, 5 * SECOND + 100 * MS, 9), 1);
+    rates_raise(rates, key, 15 * SECOND); /* ten seconds of debt */
+    struct rate_answer answer;
+    assert_false(rates_take(rates, key, &limit, 5 * SECOND, &answer));
+    assert_int_equal(answer.retry_ms, 9600);
+    assert_int_equal(takes(rates, key, &limit, 14 * SECOND + 500 * MS, 9), 0);
+    assert_int_equal(takes(rates, key, &limit, 14 * SECOND + 600 * MS, 9), 1);
+    /* Limits have changed: what is ahead may be of the old ones. */
+    rates_raise(rates, key, 30 * SECOND);
+    rates_relent(rates, 20 * SECOND);
+    rates_relent(rates, 10 * SECOND); /* nobody is less lenient for it */
+    assert_int_equal(takes(rates, key, &limit, 15 * SECOND, 9), 0);
+    assert_int_equal(takes(rates, key, &limit, 15 * SECOND + 100 * MS, 9), 1);
+    rates_raise(rates, key, 40 * SECOND);
+    assert_int_equal(takes(rates, key, &limit, 25 * SECOND, 9), 0);
+    assert_int_equal(takes(rates, key, &limit, 26 * SECOND, 9), 0);
+    rates_close(rates);
+    rates_close(other);
+}
+
 /* A million others, one take each, in a table of 4,096, while one asks without end. */
 static void a_flood_of_other_keys_does_not_make_us_forget_an_offender(void **state)
 {
@@ -321,6 +356,7 @@ int main(void)
         cmocka_unit_test(no_limit_lets_everything_through_and_counts_nothing),
         cmocka_unit_test(what_is_given_back_can_be_taken_again_and_no_more),
         cmocka_unit_test(a_changed_limit_counts_within_a_second),
+        cmocka_unit_test(what_was_taken_elsewhere_is_owed_here),
         cmocka_unit_test(a_flood_of_other_keys_does_not_make_us_forget_an_offender),
         cmocka_unit_test(a_flood_does_not_wipe_out_what_a_silent_offender_owes),
         cmocka_unit_test(the_idle_make_room_for_the_active),
