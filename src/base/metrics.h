@@ -16,6 +16,8 @@
     FAMILY(SHED_REFUSED, "stampede_shed_refused_total", "class", 8, "Requests shed, by class of routes.")                   \
     FAMILY(LINE_OUTCOMES, "stampede_line_outcomes_total", "outcome", 16, "Waits in line by what became of them.")           \
     FAMILY(RESP_COMMANDS, "stampede_resp_commands_total", "command", 32, "Commands of the Redis protocol.")                 \
+    COUNTER(GRABS_ASKED, "stampede_grabs_asked_total", "Grabs that Redis was asked to decide; again is counted again.")   \
+    COUNTER(SHARE_WAITS, "stampede_share_waits_total", "Times that a grab waited for this node's share of a sale.")       \
     COUNTER(CONNECTIONS_ACCEPTED, "stampede_connections_accepted_total", "Connections taken.")                            \
     COUNTER(CONNECTIONS_REFUSED, "stampede_connections_refused_total", "Connections turned away at the limit.")           \
     COUNTER(CONNECTIONS_CLOSED, "stampede_connections_closed_total", "Connections ended.")                                \

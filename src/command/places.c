@@ -70,6 +70,8 @@ const char *command_gate_objection(const struct config *config)
     bool local = strcmp(config->gate, "local") == 0;
     if (local && strcmp(config->ack, "ledger") != 0)
         return "ack is for a gate in Redis; with gate = local a win is told when the journal has it";
+    if (local && config->share_percent != 0)
+        return "share_percent is for a gate in Redis; with gate = local there is nobody to share with";
     if (local && config->node != 0) return "node is for a gate in Redis; with gate = local there is one node";
     return NULL;
 }

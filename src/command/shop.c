@@ -95,6 +95,7 @@ static enum fault shared_open(struct shop *shop)
         .sales_per_seller_max = (uint32_t)config->sales_per_seller_max,
         .filer_threads = (uint32_t)config->filer_threads,
         .warm_before_s = (uint32_t)config->warm_before_s,
+        .share_percent = (uint32_t)config->share_percent,
     };
     if (strcmp(config->ledger, "sqlite") == 0)
         log_warn("main", "gate is in Redis and the ledger is a file of this machine: no other node can join");

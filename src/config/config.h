@@ -45,6 +45,7 @@ struct config {
     int64_t stream_max; /* decisions of a sale that may wait to be filed */
     int64_t filer_threads;
     int64_t warm_before_s;
+    int64_t share_percent;                 /* 0: a node asks for as much as comes */
     char http[CONFIG_TEXT_BYTES];          /* ADDR:PORT */
     char resp[CONFIG_TEXT_BYTES];          /* ADDR:PORT, or off */
     char resp_accounts[CONFIG_TEXT_BYTES]; /* path; empty: one account without a password, on loopback */

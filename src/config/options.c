@@ -19,6 +19,7 @@
 #define NODE_MAX 1023
 #define STREAM_MAX 100000000
 #define FILER_THREADS_MAX 8
+#define SHARE_PERCENT_MAX 100000
 
 /* The other threads are the committer, the clerk and the one that started them all. */
 _Static_assert(REACTORS_MAX + PASSWORD_THREADS_MAX + QUERY_THREADS_MAX + 3 <= THREADS_MAX,
@@ -135,6 +136,8 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "Threads that file what was won in Redis into the ledger, a connection each." },
     { "warm_before_s", WHOLE(warm_before_s, 0, 86400), .fallback = "60",
       .help = "Sales are put into Redis so long before they open, in seconds." },
+    { "share_percent", WHOLE(share_percent, 0, SHARE_PERCENT_MAX), .fallback = "0",
+      .help = "Percent of an even share that a node asks Redis for at once; 0 asks for all who come." },
     { "http", .kind = OPTION_ADDRESS, .offset = AT(http), .fallback = "127.0.0.1:20080",
       .help = "Address and port of HTTP; port 0 picks a free one." },
     { "resp", .kind = OPTION_TEXT, .offset = AT(resp), .fallback = "127.0.0.1:20081", .check = address_or_off,

@@ -18,7 +18,7 @@ struct flight *flight_open(struct remote_lane *lane, struct gate_ticket *ticket)
     flight->lane = lane;
     flight->ticket = ticket;
     flight->until_ms = mono_ms() + FLIGHT_MS;
-    flight->unknown = false;
+    flight->unknown = flight->shares = false;
     flight->together = NULL;
     flight->entry[0] = '\0';
     flight->next = NULL;
@@ -26,10 +26,17 @@ struct flight *flight_open(struct remote_lane *lane, struct gate_ticket *ticket)
     return flight;
 }
 
+void flight_share_end(struct flight *flight)
+{
+    if (flight->shares) shelf_leave(flight->lane->remote->shelf, flight->sale_id);
+    flight->shares = false;
+}
+
 void flight_close(struct flight *flight)
 {
     struct remote_lane *lane = flight->lane;
     assert(flight->ticket == NULL && lane->in_flight > 0);
+    flight_share_end(flight);
     flight->next = lane->free;
     lane->free = flight;
     lane->in_flight--;

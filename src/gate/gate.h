@@ -54,6 +54,7 @@ struct gate_shared_options {
     uint32_t log_max;              /* decisions of a sale that may wait to be filed */
     uint32_t sales_per_seller_max;
     uint32_t filer_threads;
+    uint32_t share_percent; /* of an even share of what is left, that a node asks for at once; 0: as much as comes */
     uint32_t warm_before_s; /* sales are built this long before they open */
     uint8_t uuid[16];       /* names the shop's decisions, the same on all nodes */
 };

@@ -27,6 +27,7 @@
 #define FLIGHT_ASK_AGAIN_MS 20 /* while a sale is being built, or nobody answers */
 #define FLIGHT_LATE_MS 100     /* how often those with the filer are looked at */
 #define CHANGE_ANSWER_S_MAX 3  /* somebody waits for it; longer a ledger must not be silent */
+#define FLIGHT_PATIENCE_MS 500 /* for the share, once all is sold */
 #define FLIGHT_ARGV_MAX (GATE_KEYS + 24)
 #define FLIGHT_KEY_BYTES 128
 #define FLIGHT_ENTRY_BYTES 48
@@ -82,6 +83,7 @@ struct flight {
     enum flight_kind kind;
     void (*ask)(struct flight *flight); /* sends it to Redis, for the first time or again */
     uint64_t until_ms;                  /* monotonic */
+    bool shares;                        /* has a part of the node's share: shelf_leave() is owed */
     bool unknown;                       /* a try had no answer: it may have happened */
 
     uint64_t sale_id, epoch, number;
@@ -128,6 +130,7 @@ void flight_close(struct flight *flight);
 void flight_wait(struct flight *flight);                       /* asks again in a moment, or gives up if its time is over */
 void flight_later(struct flight *flight);                      /* the same, once the keeper has looked at the sale */
 void flight_tell(struct flight *flight, enum verdict verdict); /* answers the ticket; the flight goes on */
+void flight_share_end(struct flight *flight);                  /* Redis has answered: another may ask */
 /* A script: its keys, the epoch, and count more arguments that stand in argv already. */
 void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,
                  void (*done)(struct redis_call *call, const struct redis_reply *reply));

@@ -1,6 +1,7 @@
 /* Takes: grabs and purchase tokens. The gate first, then the ledger. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "engine/buyer.h"
 #include "gate/remote.h"
 
@@ -260,6 +261,7 @@ static void grab_answered(struct flight *flight, const struct redis_reply *reply
         take_not_now(flight, answer->word);
         return;
     }
+    flight_share_end(flight);
     flight->verdict = verdict;
     flight->available = answer->available;
     flight->at_ms = answer->at_ms;
@@ -340,10 +342,38 @@ static bool take_ready(struct flight *flight)
     return false;
 }
 
+/* A grab that has not been asked yet waits for the node's share of the sale, or hears meanwhile that all is sold. One that
+ * may have been taken is asked for, whatever is left. False: it is not to be asked now. */
+static bool grab_shares(struct flight *flight)
+{
+    struct remote *remote = flight->lane->remote;
+    if (remote->options.share_percent == 0 || flight->shares || flight->unknown) return true;
+    uint64_t now_ms = remote_now_ms(&remote->gate);
+    const struct shelf_share share = { .nodes = atomic_load(&remote->nodes),
+                                       .percent = remote->options.share_percent,
+                                       .patient = mono_ms() + FLIGHT_MS >= flight->until_ms + FLIGHT_PATIENCE_MS };
+    enum verdict verdict = shelf_refuse(remote->shelf, &flight->grab, now_ms);
+    if (verdict == VERDICT_DONE) {
+        enum shelf_turn turn = shelf_enter(remote->shelf, flight->sale_id, now_ms, &share);
+        flight->shares = turn == SHELF_TAKEN;
+        if (turn != SHELF_WAIT) return true;
+        metrics_add(METRIC_SHARE_WAITS, 1);
+        /* Those who wait for one sale leave room for those who ask for another. */
+        if (flight->lane->in_flight > FLIGHTS_MAX / 2) verdict = VERDICT_BUSY;
+    }
+    if (verdict == VERDICT_DONE) {
+        flight_wait(flight);
+    } else {
+        take_refused(flight, verdict);
+    }
+    return false;
+}
+
 static void grab_ask(struct flight *flight)
 {
     const struct grab *grab = &flight->grab;
-    if (!take_ready(flight)) return;
+    if (!take_ready(flight) || !grab_shares(flight)) return;
+    metrics_add(METRIC_GRABS_ASKED, 1);
     size_t flags = 0;
     if (grab->token_brought) flight->flags[flags++] = 'b';
     if (grab->turned_away) flight->flags[flags++] = 'a';

@@ -23,6 +23,7 @@ struct shelf_cell {
     struct board board; /* its sale_id is 0 where nothing stands */
     _Atomic bool used;  /* ever: those behind it may have been put past it */
     _Atomic uint64_t asked_ms;
+    _Atomic uint32_t asking;       /* grabs of this node that have a part of the share */
     _Atomic uint64_t winners_made; /* the filter has all winners of so many orders; 0: it has not */
     _Atomic uint64_t fresh_ms;     /* monotonic: what Redis had by then is here */
     /* Under the lock. */
@@ -175,6 +176,7 @@ static bool sale_place(struct shelf *shelf, const struct ledger_shelved *shelved
     cell->counted_ms = cell->left_ms = 0;
     cell->left = cell->sale.counts.available;
     atomic_store(&cell->fresh_ms, 0);
+    atomic_store(&cell->asking, 0);
     board_write(&cell->board, &cell->sale);
     atomic_store_explicit(&cell->used, true, memory_order_release);
     shelf->live[shelf->live_count].cell = index;
@@ -371,6 +373,17 @@ uint32_t shelf_size(struct shelf *shelf)
     return size;
 }
 
+static bool is_running(const struct board_notice *notice, uint64_t now_ms)
+{
+    return !notice->closed && !notice->paused && now_ms >= notice->opens_ms &&
+           (notice->closes_ms == 0 || now_ms < notice->closes_ms);
+}
+
+static bool takes_tokens(const struct board_notice *notice)
+{
+    return notice->admission == ADMISSION_TOKEN || notice->admission == ADMISSION_LINE;
+}
+
 /* Every check of the script that comes before SOLD_OUT must come here too; where one fails, the script says so. */
 enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms)
 {
@@ -383,10 +396,8 @@ enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, ui
     uint64_t made = atomic_load_explicit(&cell->winners_made, memory_order_acquire);
     if (made == 0 || made != notice.orders_made) return VERDICT_DONE;
     if (mono_ms() > atomic_load_explicit(&cell->fresh_ms, memory_order_relaxed) + SHELF_FRESH_MS) return VERDICT_DONE;
-    bool running = !notice.closed && !notice.paused && now_ms >= notice.opens_ms &&
-                   (notice.closes_ms == 0 || now_ms < notice.closes_ms);
-    if (!running || grab->units == 0 || grab->units > notice.units_per_grab_max) return VERDICT_DONE;
-    if (notice.admission == ADMISSION_TOKEN || notice.admission == ADMISSION_LINE) return VERDICT_DONE;
+    if (!is_running(&notice, now_ms) || grab->units == 0 || grab->units > notice.units_per_grab_max) return VERDICT_DONE;
+    if (takes_tokens(&notice)) return VERDICT_DONE;
     if (grab->buyer.len > BUYER_BYTES_MAX || grab->key.len > IDEMPOTENCY_KEY_BYTES_MAX || buyer_is_made_up(grab->buyer))
         return VERDICT_DONE;
 
@@ -394,6 +405,39 @@ enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, ui
     struct slice buyer = buyer_of(grab, notice.admission, 0, name);
     if (buyer.len == 0) return VERDICT_DONE;
     return filter_has(&shelf->winners, winner_hash(shelf, grab->sale_id, buyer)) ? VERDICT_DONE : VERDICT_SOLD_OUT;
+}
+
+enum shelf_turn shelf_enter(const struct shelf *shelf, uint64_t sale_id, uint64_t now_ms, const struct shelf_share *share)
+{
+    struct board_notice notice;
+    struct shelf_cell *cell = cell_find(shelf, sale_id);
+    if (cell == NULL || !board_read(&cell->board, &notice) || notice.sale_id != sale_id) return SHELF_FREE;
+    if (!is_running(&notice, now_ms) || takes_tokens(&notice)) return SHELF_FREE;
+    if (notice.available == 0) {
+        uint64_t made = atomic_load_explicit(&cell->winners_made, memory_order_relaxed);
+        bool known = made != 0 && made == notice.orders_made;
+        return known || share->patient ? SHELF_FREE : SHELF_WAIT;
+    }
+    uint64_t parts = UINT64_C(100) * share->nodes;
+    uint64_t most = ((uint64_t)notice.available * share->percent + parts - 1) / parts;
+    if (most < SHELF_SHARE_MIN) most = SHELF_SHARE_MIN;
+    uint32_t asking = atomic_load_explicit(&cell->asking, memory_order_relaxed);
+    do {
+        if (asking >= most) return SHELF_WAIT;
+    } while (!atomic_compare_exchange_weak_explicit(&cell->asking, &asking, asking + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return SHELF_TAKEN;
+}
+
+/* A sale that left the shelf and came back begins at 0: then more may ask for a moment, never fewer. */
+void shelf_leave(const struct shelf *shelf, uint64_t sale_id)
+{
+    struct shelf_cell *cell = cell_find(shelf, sale_id);
+    if (cell == NULL) return;
+    uint32_t asking = atomic_load_explicit(&cell->asking, memory_order_relaxed);
+    while (asking > 0 && !atomic_compare_exchange_weak_explicit(&cell->asking, &asking, asking - 1, memory_order_relaxed,
+                                                                memory_order_relaxed))
+        continue;
 }
 
 bool shelf_winners(struct shelf *shelf, uint64_t sale_id, uint64_t orders_made, const struct slice *buyers, size_t count)

@@ -59,6 +59,25 @@ uint64_t shelf_id_last(const struct shelf *shelf);
  * nobody away, so a SOLD_OUT may be that much behind, and not more, whatever keeps us from Redis. */
 #define SHELF_FRESH_MS 300
 enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms); /* no lock; DONE: ask */
+
+/* The share: how many grabs of a sale this node asks Redis for at once. Of so many nodes each has its part of what is known
+ * to be available, times percent / 100, and at least SHELF_SHARE_MIN: nothing stays unsold for it, however wrong what is
+ * known may be, and where the last units are fewer than anybody wants, who asks for more is told so without standing in
+ * line. When all is sold nobody asks for the moment that it takes until the pre-count knows all winners, and those that it
+ * does not turn away ask then. Sales with tokens or a line, and those that do not run, are not shared: their crowds stand
+ * elsewhere. No lock. */
+#define SHELF_SHARE_MIN 8
+struct shelf_share {
+    uint32_t nodes, percent; /* both at least 1 */
+    bool patient;            /* has waited for so long that the pre-count should have known: asks although all is sold */
+};
+enum shelf_turn {
+    SHELF_FREE,  /* asks, and is not counted */
+    SHELF_TAKEN, /* asks; shelf_leave() is owed once Redis has answered */
+    SHELF_WAIT,  /* not now */
+};
+enum shelf_turn shelf_enter(const struct shelf *shelf, uint64_t sale_id, uint64_t now_ms, const struct shelf_share *share);
+void shelf_leave(const struct shelf *shelf, uint64_t sale_id);
 /* buyers: all who had won in the sale when it had made so many orders. False: no memory. */
 bool shelf_winners(struct shelf *shelf, uint64_t sale_id, uint64_t orders_made, const struct slice *buyers, size_t count);
 /* Sales that somebody asked for within the last ms, and whether their winners are wanted. */

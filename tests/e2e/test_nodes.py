@@ -219,6 +219,7 @@ def test_a_redis_that_cannot_be_the_gate_is_told_in_a_sentence(own_server, three
 @pytest.mark.parametrize("lines,sentence", [
     (["gate = redis://"], "gate"), (["gate = http://x"], "it is local, redis://HOST"), (["gate = redis://u:p@h"], "password"),
     (["gate = redis+sentinel://h:26379"], "gate"), (["ack = gate"], "ack is for a gate in Redis"), (["node = 3"], "node is for a gate in Redis"),
+    (["share_percent = 100"], "share_percent is for a gate in Redis"), (["gate = redis://h", "share_percent = -1"], "share_percent is a whole number"),
     (["gate = redis://h", "ack = maybe"], "ack is one of these words"), (["redis_prefix = a{b"], "braces"), (["gate = redis://h", "node = 1024"], "node"),
 ])
 def test_config_check_finds_what_is_wrong_with_a_gate(tmp_path, lines, sentence):

@@ -1,4 +1,5 @@
-"""What nodes share besides the sale: how much one user and one address may ask for on all of them together. Nobody waits for Redis for it."""
+"""What nodes share besides the sale: how much one user and one address may ask for on all of them together, and, where an operator wants it, how much of a sale
+each asks Redis for at once. Neither makes anybody wait for Redis, and neither leaves anything unsold."""
 
 import collections
 import re
@@ -6,10 +7,11 @@ import threading
 import time
 
 import pytest
-from harness import eventually
+from harness import Shop, eventually
 from nodes import PREFIX, Nodes
 from redis_servers import RedisCluster
-from wire import request_bytes
+from resp import Peer
+from wire import crowd, request_bytes
 
 PER_S, BURST = 20, 40
 LIMITS = f"user_query_per_s={PER_S},user_query_burst={BURST},ip_query_per_s={PER_S},ip_query_burst={BURST}"
@@ -134,3 +136,108 @@ def test_in_a_cluster_limits_are_shared_too():
         assert sum(passed) <= 1.5 * limit, (passed, limit)
         assert sum(metric(server, "stampede_limits_untold") for server in servers) == 0
         assert sum(server.client().dbsize() > 0 for server in cluster.servers) > 1
+
+
+# The share of a sale.
+
+@pytest.fixture(scope="module")
+def sharing():
+    with Nodes("--share-percent", 100) as nodes:
+        servers = [nodes.start() for _ in range(3)]
+        know_each_other(servers)
+        yield nodes
+
+
+def asked(nodes):
+    return sum(metric(server, "stampede_grabs_asked_total") for server in nodes.servers)
+
+
+def pipes(server, sale, buyers, peers=4):
+    """Pipelines of grabs on one node, all at once; what each buyer heard."""
+    heard = {}
+
+    def side(n):
+        with Peer(server) as peer:
+            mine = buyers[n::peers]
+            for start in range(0, len(mine), 64):
+                some = mine[start:start + 64]
+                heard.update(zip(some, (answer[0] for answer in peer.pipeline([["SALE.GRAB", sale, buyer] for buyer in some]))))
+    threads = [threading.Thread(target=side, args=(n,)) for n in range(peers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return collections.Counter(heard.values())
+
+
+def test_a_crowd_at_one_node_buys_what_there_is_and_redis_hears_of_little_more(sharing):
+    """P1: the crowd is at a node whose share is a third; the others have nobody."""
+    server = sharing.servers[0]
+    with Peer(server) as peer:
+        peer.ask("SALE.CREATE", "one sided", "60")
+    before, waited = asked(sharing), metric(server, "stampede_share_waits_total")
+    buyers = [f"u{i}" for i in range(1000)]
+    assert pipes(server, "one sided", buyers) == {"WON": 60, "SOLD_OUT": 940}, "nobody hears that all is sold while something is left"
+    assert metric(server, "stampede_share_waits_total") > waited
+    # 60 were sold by as many questions; nobody asks for what is sold.
+    assert asked(sharing) - before <= 120, asked(sharing) - before
+
+
+def test_as_many_buyers_as_units_all_get_one(sharing):
+    """Each asks once, in every number: a share that is rounded to nothing would leave the last unsold."""
+    for stock in (1, 2, 7, 50):
+        with Peer(sharing.servers[1]) as peer:
+            peer.ask("SALE.CREATE", f"exactly {stock}", str(stock))
+        assert pipes(sharing.servers[1], f"exactly {stock}", [f"u{i}" for i in range(stock)], 2) == {"WON": stock}
+
+
+def test_a_rest_that_is_smaller_than_what_anybody_wants_keeps_nobody_waiting(sharing):
+    """One unit is left, and a crowd wants two each: everyone hears SOLD_OUT, and who wants one gets it."""
+    with Peer(sharing.servers[0]) as peer:
+        peer.ask("SALE.CREATE", "odd", "5", "UNITS", "2")
+        heard = collections.Counter(answer[0] for answer in peer.pipeline([["SALE.GRAB", "odd", f"u{i}", "2"] for i in range(150)]))
+        assert heard == {"WON": 2, "SOLD_OUT": 148}
+        assert peer.ask("SALE.GRAB", "odd", "last")[0] == "WON"
+
+
+def test_crowds_everywhere_and_stock_that_comes_back(sharing):
+    shop = Shop(sharing.servers[0])
+    sale = shop.sale(stock=40)["id"]
+
+    def grabs(names):
+        requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(name)) for name in names]
+        told = collections.Counter()
+
+        def side(n):
+            told.update("WON" if answer.status == 201 else answer.code for answer in crowd(sharing.servers[n], requests[n::3], 60))
+        threads = [threading.Thread(target=side, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(100)
+        return told
+    assert grabs([f"a{i}" for i in range(600)]) == {"WON": 40, "SOLD_OUT": 560}
+    assert shop.act(sale, "stock", {"add": 30}).status == 200
+    others = grabs([f"b{i}" for i in range(300)])
+    assert others["WON"] == 30 and set(others) <= {"WON", "SOLD_OUT"}, others
+    assert shop.counts(sale) == (70, 0, 0, 70)
+    # Whoever has won hears so, however long all has been sold.
+    assert shop.grab(sale, next(row["buyer"] for row in sharing.ledger().orders(sale))).code == "ALREADY_WON"
+
+
+def test_a_redis_that_is_away_for_a_moment_takes_no_share_with_it(sharing):
+    """Grabs that were under way, and whose outcome is not known, give their part back."""
+    server = sharing.servers[2]
+    shop = Shop(server)
+    sale = shop.sale(stock=3)["id"]
+    sharing.own.pause()
+    try:
+        requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"c{i}"), f"k{i}") for i in range(20)]
+        assert {answer.status for answer in crowd(server, requests, 20)} == {503}
+    finally:
+        sharing.own.resume()
+    eventually(lambda: shop.client.get("/readyz").status == 200, 20)
+    eventually(lambda: shop.grab(sale, "dan", key="k").status in (201, 409) and shop.counts(sale)[3] >= 1, 20)
+    for i in range(20):
+        eventually(lambda i=i: shop.grab(sale, f"c{i}", key=f"k{i}").status in (201, 409), 20)
+    assert shop.counts(sale) == (3, 0, 0, 3)

@@ -73,6 +73,7 @@ static void defaults_are_those_of_the_interface(void **state)
         { "stream_max", "1000000" },
         { "filer_threads", "2" },
         { "warm_before_s", "60" },
+        { "share_percent", "0" },
         { "http", "127.0.0.1:20080" },
         { "resp", "127.0.0.1:20081" },
         { "resp_accounts", "" },

@@ -273,6 +273,101 @@ static void nobody_is_turned_away_by_what_is_not_fresh(void **state)
     assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* what was known of it before it went is forgotten */
 }
 
+/* How many of a node may ask at once, and leave again. */
+static uint32_t entered(struct shelf *shelf, uint32_t nodes, uint32_t percent)
+{
+    const struct shelf_share share = { nodes, percent, false };
+    uint32_t count = 0;
+    while (shelf_enter(shelf, 1, NOW_MS, &share) == SHELF_TAKEN) count++;
+    for (uint32_t i = 0; i < count; i++) shelf_leave(shelf, 1);
+    return count;
+}
+
+static void a_share_is_part_of_what_is_left_and_never_nothing(void **state)
+{
+    struct shelf *shelf = *state;
+    put(shelf, 1, 1, 1);
+    static const struct {
+        uint32_t left, nodes, percent, most;
+    } rows[] = {
+        { 10, 1, 100, 10 },
+        { 100, 3, 100, 34 },
+        { 99, 3, 100, 33 },
+        { 100, 3, 150, 50 },
+        { 10, 3, 1000, 34 },
+        { 100, 2, 50, 25 },
+        { 24, 3, 100, 8 },
+        { 25, 3, 100, 9 },
+        { 10, 4, 400, 10 },
+        { 10, 1, 100000, 10000 },
+        /* Never less. */
+        { 10, 3, 100, 8 },
+        { 1, 1, 1, 8 },
+        { 1, 1023, 1, 8 },
+        { 1000, 1023, 100, 8 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        left(shelf, 1, 2000 + i, rows[i].left, false);
+        uint32_t most = entered(shelf, rows[i].nodes, rows[i].percent);
+        if (most != rows[i].most) fail_msg("row %zu: %u", i, most);
+    }
+}
+
+static void who_leaves_lets_another_in(void **state)
+{
+    struct shelf *shelf = *state;
+    const struct shelf_share share = { 1, 90, false }; /* nine of ten */
+    put(shelf, 1, 1, 1);
+    for (int i = 0; i < 9; i++) assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_TAKEN);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_WAIT);
+    shelf_leave(shelf, 1);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_TAKEN);
+    /* Fewer are left: those who ask go on, and nobody comes before two of them have left. */
+    left(shelf, 1, 2000, 5, true);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_WAIT);
+    shelf_leave(shelf, 1);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_WAIT);
+    shelf_leave(shelf, 1);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_TAKEN);
+    /* A sale that went and came back owes nobody anything, and is owed nothing. */
+    shelf_drop(shelf, 1);
+    shelf_leave(shelf, 1);
+    put(shelf, 1, 2, 2);
+    for (int i = 0; i < 3; i++) shelf_leave(shelf, 1);
+    assert_int_equal(entered(shelf, 1, 90), 9);
+}
+
+static void when_all_is_sold_they_wait_for_the_pre_count_and_not_forever(void **state)
+{
+    struct shelf *shelf = *state;
+    const struct shelf_share share = { 3, 100, false }, patient = { 3, 100, true };
+    put(shelf, 1, 1, 1);
+    left(shelf, 1, 2000, 0, true);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_WAIT);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &patient), SHELF_FREE);
+    sell_out(shelf, 3000);
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_FREE); /* one that the pre-count did not turn away */
+    left(shelf, 1, 3001, 1, false);                                      /* something came back */
+    assert_int_equal(entered(shelf, 3, 100), SHELF_SHARE_MIN);
+}
+
+static void sales_whose_crowd_stands_elsewhere_have_no_share(void **state)
+{
+    struct shelf *shelf = *state;
+    const struct shelf_share share = { 10, 100, false };
+    assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_FREE); /* not there */
+    put(shelf, 1, 1, 1);
+    assert_int_equal(shelf_enter(shelf, 1, 999, &share), SHELF_FREE); /* not open */
+    assert_int_equal(entered(shelf, 10, 100), SHELF_SHARE_MIN);
+    static const enum admission others[] = { ADMISSION_TOKEN, ADMISSION_LINE };
+    for (uint64_t i = 0; i < 2; i++) {
+        struct ledger_shelved sale = shelved(1, 2 + i, 1);
+        sale.sale.terms.admission = others[i];
+        assert_true(shelf_put(shelf, &sale));
+        assert_int_equal(shelf_enter(shelf, 1, NOW_MS, &share), SHELF_FREE);
+    }
+}
+
 static void asked_note(uint64_t sale_id, bool winners, void *arg)
 {
     (void)winners;
@@ -324,6 +419,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_refusals_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_once_something_has_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_by_what_is_not_fresh, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_share_is_part_of_what_is_left_and_never_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_lets_another_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(when_all_is_sold_they_wait_for_the_pre_count_and_not_forever, setup, teardown),
+        cmocka_unit_test_setup_teardown(sales_whose_crowd_stands_elsewhere_have_no_share, setup, teardown),
         cmocka_unit_test_setup_teardown(a_grab_keeps_its_sale_fresh, setup, teardown),
         cmocka_unit_test_setup_teardown(each_is_visited_once, setup, teardown),
     };
