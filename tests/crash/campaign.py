@@ -6,6 +6,8 @@
               again: 500 cycles by default. Needs root.
   outage      a receiver of webhooks that is dead for 200 seconds by default, while the server waits between its tries as it does without
               any options: every event arrives, signed and in order
+  histories   what ten clients of three nodes see, also of a Redis that forgets everything, is linearizable: 1,000 histories by default
+  partitions  nodes, Redis and the database cut off from each other, and two Redis masters at once, in network namespaces: 20 rounds by default
   proof       the same runs with a disk that lies about syncs, or drops writes: they must be caught, or the runs above prove nothing
 
 Each cycle of the crashes is a witness's load, a crash, a restart and a check of everything the witness was told (witness.py). The last line is
@@ -29,7 +31,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 from harness import BINARY, Server, ServerDied  # noqa: E402
+from machines import Island  # noqa: E402
 from test_disk import killed_at  # noqa: E402
+from test_linear import history_forgetful, history_whole, three_nodes  # noqa: E402
+from test_partition import cut_off, make_world, split  # noqa: E402
 from test_webhooks_backlog import outage  # noqa: E402
 from witness import Lost, Witness  # noqa: E402
 
@@ -272,12 +277,36 @@ def outage_run(score, dead_s):
         discard(server)
 
 
+def histories_run(score, count, rng):
+    with three_nodes() as nodes:
+        for done in range(1, count + 1):
+            seed = rng.randrange(2 ** 32)
+            try:
+                (history_forgetful if done % 4 == 0 else history_whole)(nodes, seed)
+                score.good("histories", done, count)
+            except AssertionError as error:
+                score.bad("histories", error)
+
+
+def partitions_run(score, rounds):
+    with Island(make_world) as island:
+        for done in range(1, rounds + 1):
+            for scene in (cut_off, split):
+                try:
+                    island.play(scene)
+                    score.good(f"partitions, {scene.__name__}", done, rounds)
+                except AssertionError as error:
+                    score.bad(f"partitions, {scene.__name__}", error)
+
+
 def main():
     parser = argparse.ArgumentParser(description="The runs that take minutes.")
     parser.add_argument("--kills", type=int, default=1000, help="cycles of kill -9 (default 1000)")
     parser.add_argument("--losses", type=int, default=500, help="cycles of power loss (default 500)")
     parser.add_argument("--points", type=int, default=12, help="calls of each kind to be killed at (default 12)")
     parser.add_argument("--outage", type=int, default=200, help="seconds that a receiver of webhooks is dead (default 200; 0: leave it out)")
+    parser.add_argument("--histories", type=int, default=1000, help="histories of three nodes (default 1000; 0: leave them out)")
+    parser.add_argument("--partitions", type=int, default=20, help="rounds of lost packets (default 20; 0: leave them out)")
     parser.add_argument("--seed", type=int, default=None, help="repeat the choices of another run (not its timing)")
     given = parser.parse_args()
     seed = random.randrange(2 ** 32) if given.seed is None else given.seed
@@ -293,6 +322,10 @@ def main():
     if given.outage:
         outage_run(score, given.outage)
     losses_run(score, given.losses, rng)
+    if given.histories:
+        histories_run(score, given.histories, rng)
+    if given.partitions:
+        partitions_run(score, given.partitions)
     print(f"{score.passed} passed, {score.failed} failed")
     sys.exit(1 if score.failed else 0)
 

@@ -78,6 +78,7 @@ def test_an_owner_that_slept_past_its_lock_ends_no_hold(nodes, pausing):
     # What is due when it wakes up is not its to end; the other one sleeps, so that nobody else can.
     more = held(shops[1], 5)
     awake.process.send_signal(signal.SIGSTOP)
+    nodes.redis().pexpire(EXPIRY, 60000)
     try:
         time.sleep(1.2)
         sleeper.process.send_signal(signal.SIGCONT)
@@ -87,6 +88,7 @@ def test_an_owner_that_slept_past_its_lock_ends_no_hold(nodes, pausing):
         assert expired(nodes, more) == (0, 0, 5, 0) and expired(nodes, sale) == (20, 20, 0, 20)
     finally:
         awake.process.send_signal(signal.SIGCONT)
+        nodes.redis().pexpire(EXPIRY, 1000 * LOCK_S)
     eventually(lambda: expired(nodes, more) == (5, 5, 0, 5), 30)
     assert nodes.redis().get(EXPIRY) == second
     for shop in shops:

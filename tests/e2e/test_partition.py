@@ -3,19 +3,17 @@
 Whoever is cut off says so and nothing else; the others sell on; and once the network is whole again all is exact, and Redis and the ledger have the same."""
 
 import contextlib
-import threading
 import time
 
 import pytest
-from harness import Closed, Shop, eventually, problem
+from buyers import Buyers, check_whole, settle
+from harness import Shop, eventually, problem
 from machines import NET, Island, Network
 from mariadb import MariaDB
 from nodes import Nodes
 from redis_servers import RedisSentinels, RedisServer
-from test_nodes import audited
 
 DATABASE = NET + "2"
-ANSWER_S_MAX = 20  # nobody waits longer than this, whatever is lost
 CUT_S = 3
 
 
@@ -52,75 +50,6 @@ def make_world():
 def island():
     with Island(make_world) as made:
         yield made
-
-
-class Buyers:
-    """One who buys at a node, again and again, each time as another; what they were told."""
-
-    def __init__(self, name, server, sale, pause_s=0.02):
-        self.name, self.sale, self.pause_s = name, sale, pause_s
-        self.shop = Shop(server)
-        self.answers = {}  # buyer -> (when it came, the answer)
-        self.slowest_s = 0.0
-        self.going = threading.Event()
-        self.thread = threading.Thread(target=self._buy)
-        self.thread.start()
-
-    def _buy(self):
-        while not self.going.is_set():
-            buyer = f"{self.name}-{len(self.answers)}"
-            asked = time.monotonic()
-            with contextlib.suppress(Closed):
-                answer = self.shop.grab(self.sale, buyer, key="k-" + buyer)
-                self.answers[buyer] = time.monotonic(), answer
-            self.slowest_s = max(self.slowest_s, time.monotonic() - asked)
-            time.sleep(self.pause_s)
-
-    def end(self):
-        self.going.set()
-        self.thread.join(ANSWER_S_MAX + 10)
-        assert not self.thread.is_alive() and self.slowest_s < ANSWER_S_MAX, f"{self.name}: {self.slowest_s:.1f} s for an answer"
-
-    def of(self, *codes):
-        return {buyer for buyer, (_, answer) in self.answers.items() if answer.code in codes}
-
-    @property
-    def won(self):
-        return {buyer: answer.json()["order"]["no"] for buyer, (_, answer) in self.answers.items() if answer.status == 201}
-
-    def check_refusals(self):
-        """Clear ones: why, and when to come again."""
-        for _, answer in self.answers.values():
-            if answer.status != 201:
-                problem(answer, 503, ("BUSY", "OUTCOME_UNKNOWN", "NOT_READY"))
-                assert int(answer.headers["retry-after"]) >= 1, answer
-
-
-def settle(shop, sale, buyers):
-    """P7: who does not know the outcome asks again, at any node, and the second time hears the same; the orders of those who have won."""
-    won = {}
-    for buyer in sorted(buyers):
-        answer = eventually(lambda buyer=buyer: (got := shop.grab(sale, buyer, key="k-" + buyer)).status != 503 and got, 30)
-        again = shop.grab(sale, buyer, key="k-" + buyer)
-        if answer.status == 201:
-            won[buyer] = answer.json()["order"]["no"]
-            assert again.json()["order"]["no"] == won[buyer]
-        else:
-            problem(answer, 409, "SOLD_OUT")
-    return won
-
-
-def check_whole(nodes, shops, sale, told):
-    """What was told is what there is, in the ledger and in Redis, as every node says."""
-    rows = {row["buyer"]: str(row["no"]) for row in nodes.ledger().orders(sale)}
-    assert rows == told, (rows.keys() - told.keys(), told.keys() - rows.keys())
-    offered = nodes.ledger().sale(sale)["offered"]
-    counts = (offered, offered - len(told), 0, len(told))
-    for shop in shops:
-        eventually(lambda shop=shop: shop.counts(sale) == counts, 20)
-    done = eventually(lambda: (got := nodes.reconcile()).code == 0 and got, 20)
-    assert "0 differ" in done.out, done
-    audited(nodes)
 
 
 CUTS = {  # what is lost between a node, Redis and the database

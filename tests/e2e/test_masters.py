@@ -1,0 +1,95 @@
+"""Masters of Redis that change on purpose while a sale goes on: slots that move, replicas that take over (P1 to P4, P7; ack = ledger).
+
+The new master has all that the old one had, and another run id: the sale is built anew, and buyers see no more of it than a moment's wait."""
+
+import contextlib
+import time
+
+import pytest
+from buyers import Buyers, check_whole, settle
+from harness import Shop
+from nodes import Nodes
+from redis_servers import RedisCluster, RedisSentinels, wait_until
+
+STOCK = 1000
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with RedisCluster() as servers, Nodes(gate=servers.url) as nodes:
+        nodes.start()
+        nodes.start()
+        yield servers, nodes
+
+
+@contextlib.contextmanager
+def crowd_over(nodes, sale):
+    """Buyers at every node while this lasts; then all is exact, and some have won after it as well."""
+    sides = [Buyers(f"side{i}", server, sale) for i, server in enumerate(nodes.servers)]
+    shops = [Shop(server) for server in nodes.servers]
+    time.sleep(0.3)
+    yield
+    changed = time.monotonic()
+    try:
+        wait_until("wins after it", lambda: all(any(at > changed and answer.status == 201 for at, answer in [*side.answers.values()]) for side in sides), 30)
+    finally:
+        for side in sides:
+            side.end()
+    told = {}
+    for side in sides:
+        side.check_refusals()
+        told.update(side.won)
+        told.update(settle(shops[0], sale, side.of("OUTCOME_UNKNOWN")))
+    check_whole(nodes, shops, sale, told)
+
+
+def test_sales_of_all_masters_sell_side_by_side(cluster):
+    servers, nodes = cluster
+    shops = [Shop(server) for server in nodes.servers]
+    sales = [shops[i % 2].sale(stock=3)["id"] for i in range(12)]
+    assert len({servers.slot_of(nodes.key(sale, "state")) * 3 // 16384 for sale in sales}) == 3, "each master has some"
+    for sale in sales:
+        told = {f"b{i}": shops[i % 2].win(sale, f"b{i}")["no"] for i in range(3)}
+        assert shops[0].grab(sale, "late").code == shops[1].grab(sale, "late").code == "SOLD_OUT"
+        assert {row["buyer"]: str(row["no"]) for row in nodes.ledger().orders(sale)} == told
+
+
+def test_a_slot_that_moves_in_mid_sale(cluster):
+    servers, nodes = cluster
+    sale = Shop(nodes.servers[0]).sale(stock=STOCK)["id"]
+    key = nodes.key(sale, "state")
+    old = servers.master_of(key)
+    new = next(server for server in servers.masters() if server is not old)
+    with crowd_over(nodes, sale):
+        servers.move(key, new)
+    assert servers.master_of(key) is new and nodes.ledger().sale(sale)["epoch"] > 1
+
+
+def test_a_replica_of_a_cluster_that_takes_over_in_mid_sale(cluster):
+    servers, nodes = cluster
+    sale = Shop(nodes.servers[0]).sale(stock=STOCK)["id"]
+    old = servers.master_of(nodes.key(sale, "state"))
+    replica = next(server for server in servers.servers if server.client().info("replication").get("master_port") == old.port)
+    with crowd_over(nodes, sale):
+        replica.client().execute_command("CLUSTER", "FAILOVER")
+        wait_until("the replica is the master", lambda: replica.role() == "master" and old.role() == "slave")
+    assert nodes.ledger().sale(sale)["epoch"] > 1
+
+
+def test_a_master_under_sentinels_that_gives_way_and_comes_back():
+    with RedisSentinels(replicas=1) as servers, Nodes(gate=servers.url) as nodes:
+        nodes.start()
+        nodes.start()
+        sale = Shop(nodes.servers[0]).sale(stock=2 * STOCK)["id"]
+        first = servers.master()
+        for sentinel in servers.sentinels:  # twice this long they refuse another
+            sentinel.client().execute_command("SENTINEL", "SET", servers.NAME, "failover-timeout", "1000")
+        with crowd_over(nodes, sale):
+            for old in (first, next(server for server in servers.data if server is not first)):
+                def asked():
+                    """A Sentinel refuses while it does not know of a replica that is fit, or of the last failover's end."""
+                    return servers.sentinels[0].client().execute_command("SENTINEL", "FAILOVER", servers.NAME)
+                wait_until("a failover", asked)
+                new = servers.wait_other_master(old)
+                old.client().execute_command("REPLICAOF", new.host, new.port)  # as the Sentinels would tell it 8 s later
+        assert servers.master() is first and nodes.ledger().sale(sale)["epoch"] > 2
