@@ -57,23 +57,29 @@ def children_cpu_s():
     return usage.ru_utime + usage.ru_stime
 
 
-def drive(server, tokens, use, sale, connections, threads, seconds, door=()):
-    """One turn of wrk. What its script printed, as numbers, with CPU and memory of the server. door: see grab.lua."""
+def wrk(server, tokens, use, sale, connections, threads, seconds, door=()):
+    """One turn of wrk. What its script printed, as numbers. door: see grab.lua."""
     path, line_bytes = (tokens.path, tokens.line_bytes) if tokens is not None else ("-", 0)
     command = ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--timeout", "10s",
                "-s", os.path.join(HERE, "grab.lua"), server.url(),
                "--", path, str(line_bytes), str(sale), str(use), str(threads), *door]
-    before_s = (time.monotonic(), machine.busy_s(), children_cpu_s(), server.cpu_s())
     text = servers.run(command, seconds + WRK_EXTRA_S)
-    after_s = (time.monotonic(), machine.busy_s(), children_cpu_s(), server.cpu_s())
-    wall_s, busy_s, wrk_s, cpu_s = (after - before for before, after in zip(before_s, after_s))
-    strangers.append(max(0.0, busy_s - wrk_s - cpu_s) / wall_s)
     found = re.search(r"^bench (.*)$", text, re.MULTILINE)
     if found is None:
         raise servers.BenchError(f"wrk said nothing that can be read: {text[-500:]}")
     got = {name: float(value) for name, value in (pair.split("=") for pair in found.group(1).split())}
     if got["requests"] == 0:
         raise servers.BenchError("not one request was answered")
+    return got
+
+
+def drive(server, tokens, use, sale, connections, threads, seconds, door=()):
+    """The same, with CPU and memory of the server."""
+    before_s = (time.monotonic(), machine.busy_s(), children_cpu_s(), server.cpu_s())
+    got = wrk(server, tokens, use, sale, connections, threads, seconds, door)
+    after_s = (time.monotonic(), machine.busy_s(), children_cpu_s(), server.cpu_s())
+    wall_s, busy_s, wrk_s, cpu_s = (after - before for before, after in zip(before_s, after_s))
+    strangers.append(max(0.0, busy_s - wrk_s - cpu_s) / wall_s)
     got["cpu_us"] = cpu_s * 1e6 / got["requests"]
     got["rss_mb"] = server.rss_mb()
     return got

@@ -106,20 +106,20 @@ class Side:
                          DUEL_TURN_S + 3, buyers=1)
 
 
-def duel(bench, path, turns, tokens, seller):
+def duel(bench, what, turns, *args):
     """Two turns in every round, who goes first changes. What each got, and the medians of the ratios of neighbours, the first to
     the second: requests/s, CPU."""
     got = {name: [] for name in turns}
     for nth in range(bench.rounds * DUEL_ROUNDS):
         for name in turns if nth % 2 == 0 else reversed(turns):
-            got[name].append(turns[name](tokens, seller))
-            bench.say(f"  {path}, {name}: {got[name][-1]['per_s']:.0f} requests/s, {got[name][-1]['cpu_us']:.2f} us of CPU")
+            got[name].append(turns[name](*args))
+            bench.say(f"  {what}, {name}: {got[name][-1]['per_s']:.0f} requests/s, {got[name][-1]['cpu_us']:.2f} us of CPU")
     ours, other = got.values()
     ratios = [statistics.median(a[field] / b[field] for a, b in zip(ours, other)) for field in ("per_s", "cpu_us")]
     figures = []
     for name, rounds in got.items():
         for field, unit in (("per_s", "requests/s"), ("cpu_us", "CPU us/request")):
-            figures.append(table.Figure(f"guard {path}, {name}", statistics.median(one[field] for one in rounds), unit))
+            figures.append(table.Figure(f"{what}, {name}", statistics.median(one[field] for one in rounds), unit))
     return figures, ratios
 
 
@@ -142,7 +142,7 @@ def cost(bench):
             side.prepare(tokens, seller)
         for path, turns in (("sold-out", {"checks on": on.sold_out_turn, "checks off": off.sold_out_turn}),
                             ("won", {"checks on": on.won_turn, "checks off": off.won_turn})):
-            rows, (per_s, cpu) = duel(bench, path, turns, tokens, seller)
+            rows, (per_s, cpu) = duel(bench, f"guard {path}", turns, tokens, seller)
             figures += rows
             figures.append(table.Figure(f"guard {path}, requests/s on against off", per_s, "x", f">= {THROUGHPUT_MIN}",
                                         per_s >= THROUGHPUT_MIN))
@@ -150,7 +150,7 @@ def cost(bench):
         # One user is one buyer who asks on and on, against one who does so and is told that all is sold.
         for path, turns in (("address", {"429": ip.rate_ip_turn, "full sold-out grab": on.sold_out_turn}),
                             ("user", {"429": user.rate_user_turn, "full sold-out grab": on.sold_out_turn_of_one})):
-            rows, (per_s, cpu) = duel(bench, f"refusing by rate of the {path}", turns, tokens, seller)
+            rows, (per_s, cpu) = duel(bench, f"guard refusing by rate of the {path}", turns, tokens, seller)
             figures += rows
             figures.append(table.Figure(f"guard 429 of the {path} against a full grab, requests/s", per_s, "x", "> 1",
                                         per_s > 1))

@@ -10,7 +10,7 @@ import time
 import servers
 import table
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
 
 ROWS_A_STATEMENT = 512
 ROWS_A_TRANSACTION = 60_000

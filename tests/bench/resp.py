@@ -93,10 +93,10 @@ def cli(port, *words):
         return ""
 
 
-def turn(server, words, pipeline, requests):
-    """Requests a second."""
-    out = servers.run(["redis-benchmark", "-p", str(server.turn_port()), "-c", str(CONNECTIONS), "-n", str(requests), "-r", str(BUYERS),
-                       "-P", str(pipeline), "--csv", *words], 600)
+def turn(port, words, pipeline, requests, numbers=BUYERS):
+    """Requests a second; each __rand_int__ in words becomes one of so many numbers."""
+    out = servers.run(["redis-benchmark", "-p", str(port), "-c", str(CONNECTIONS), "-n", str(requests), "-r", str(numbers),
+                       "-P", str(pipeline), "--csv", *map(str, words)], 600)
     rate = re.search(r'^"[^"]*","([\d.]+)"', out.splitlines()[-1])
     if not rate:
         raise servers.BenchError(f"redis-benchmark said {out[-500:]!r}")
@@ -120,7 +120,7 @@ def measure(bench):
                         side.rest()
                         # As many for each side: who is asked more meets more buyers again, and those cost less.
                         requests = REQUESTS_PER_S[path][pipeline] * bench.seconds
-                        rates.setdefault((path, pipeline, name), []).append(turn(side, words, pipeline, requests))
+                        rates.setdefault((path, pipeline, name), []).append(turn(side.turn_port(), words, pipeline, requests))
     finally:
         for side in sides.values():
             side.stop()

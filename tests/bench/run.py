@@ -24,6 +24,7 @@ import mariadb_bench
 import numbers_bench
 import resp
 import servers
+import several
 import table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -82,7 +83,7 @@ def parse(arguments):
     parser.add_argument("--quick", action="store_true", help="one round, one second, smaller folders: to see that it works")
     parser.add_argument("--only", action="append", metavar="TEXT",
                         help="rows whose name contains TEXT, for instance won, 'sold-out threads=2', engine, restart, ledger, "
-                             "idle, buyers, guard, 'guard line', holds, numbers, doors, resp, mariadb; may be given several times")
+                             "idle, buyers, guard, 'guard line', holds, numbers, doors, resp, mariadb, several, 'several nodes'; may be given several times")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, metavar="S", help="seconds of one turn (3)")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md; with --only, from this run and earlier ones of the same source")
@@ -123,6 +124,10 @@ other on one connection, before and while {holds.HOLDS:,} holds end.
 {resp.CONNECTIONS} connections and random buyers out of a million, by commands in one pipeline (P).
 
 `mariadb`: wins filed into a ledger in MariaDB, 60,000 in a transaction, against its own client inserting the same rows, {mariadb_bench.ROWS_A_STATEMENT} in a statement.
+`several`: a node on Redis and MariaDB, all on this machine. SALE.GRAB of a node that answers when Redis has decided, while what was won is filed, against
+redis-benchmark running the script of a grab itself on the same Redis, with {resp.CONNECTIONS} connections and as many commands in one pipeline (P); grabs over HTTP that the node
+refuses without asking Redis against those of a server by itself; wins that wait for the ledger, {several.LEDGER_PIPELINE} in a pipeline, against MariaDB's own client inserting the same
+rows, as many in a transaction as the node reached; {several.NODES} nodes against one on a sale that is sold out, which have the same cores.
 
 {crowd.disturbance()}
 
@@ -167,7 +172,7 @@ def main(arguments):
             bench.say(f"{name}: {value}")
         runs = crowd.measure(bench)
         parts = {**inside.PARTS, **guard.PARTS, **holds.PARTS, **numbers_bench.PARTS, **doors_bench.PARTS, **resp.PARTS,
-                 **mariadb_bench.PARTS}
+                 **mariadb_bench.PARTS, **several.PARTS}
         figures = inside.measure(bench, parts)
         if not options.quick:
             results.add(runs, figures)
