@@ -5,7 +5,7 @@
 #include "ledger/mysql.h"
 
 #define MYSQL_ROWS_MAX 512
-#define MYSQL_ROWS_SIZES 4
+#define MYSQL_ROWS_SIZES 6
 
 struct mysql_value;
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const unsigned sizes[MYSQL_ROWS_SIZES] = { MYSQL_ROWS_MAX, 128, 32, 1 };
+static const unsigned sizes[MYSQL_ROWS_SIZES] = { MYSQL_ROWS_MAX, 128, 32, 8, 2, 1 };
 
 struct mysql_value {
     enum enum_field_types type;
