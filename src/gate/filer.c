@@ -38,6 +38,7 @@ struct filer {
     pthread_cond_t work;
     struct filer_job *first, *last;
     uint64_t waiting;
+    uint64_t first_ms; /* since when somebody has waited, monotonic */
     bool stopping;
     struct filer_thread *threads[THREADS];
     _Atomic uint32_t failing; /* threads whose last try failed */
@@ -70,31 +71,55 @@ struct filer_job *filer_collect(struct filer_mailbox *box)
     return first;
 }
 
-static void mailbox_put(struct filer_job *job)
+/* So many jobs, in their order. Neighbours are of one lane more often than not, and go into its box together. */
+static void mailbox_put(struct filer_job **jobs, size_t count)
 {
-    struct filer_mailbox *box = job->mailbox;
-    job->next = NULL;
-    pthread_mutex_lock(&box->lock);
-    bool empty = box->first == NULL;
-    *(empty ? &box->first : &box->last->next) = job;
-    box->last = job;
-    if (empty) box->wake(box->arg);
-    pthread_mutex_unlock(&box->lock);
+    for (size_t i = 0; i < count;) {
+        struct filer_mailbox *box = jobs[i]->mailbox;
+        struct filer_job *first = jobs[i], *last = first;
+        while (++i < count && jobs[i]->mailbox == box) last = last->next = jobs[i];
+        last->next = NULL;
+        pthread_mutex_lock(&box->lock);
+        bool empty = box->first == NULL;
+        *(empty ? &box->first : &box->last->next) = first;
+        box->last = last;
+        if (empty) box->wake(box->arg);
+        pthread_mutex_unlock(&box->lock);
+    }
 }
 
-bool filer_give(struct filer *filer, struct filer_job *job)
+bool filer_give(struct filer *filer, struct filer_job *jobs)
 {
-    job->next = NULL;
+    struct filer_job *last = jobs;
+    uint64_t count = 1;
+    for (; last->next != NULL; last = last->next) count++;
     pthread_mutex_lock(&filer->lock);
-    bool taken = !filer->stopping && filer->waiting < WAITING_MAX;
+    bool taken = !filer->stopping && filer->waiting + count <= WAITING_MAX;
     if (taken) {
-        *(filer->first == NULL ? &filer->first : &filer->last->next) = job;
-        filer->last = job;
-        filer->waiting++;
-        pthread_cond_signal(&filer->work);
+        bool first = filer->first == NULL, enough = filer->waiting < BATCH_MAX && filer->waiting + count >= BATCH_MAX;
+        if (first) filer->first_ms = mono_ms();
+        *(first ? &filer->first : &filer->last->next) = jobs;
+        filer->last = last;
+        filer->waiting += count;
+        /* Else a thread knows already; who takes a batch and leaves others behind tells the next. */
+        if (first || enough) pthread_cond_signal(&filer->work);
     }
     pthread_mutex_unlock(&filer->lock);
     return taken;
+}
+
+/* Under the lock: waits for work, and for enough of it. */
+static void work_await(struct filer *filer)
+{
+    while (!filer->stopping && filer->waiting < BATCH_MAX) {
+        uint64_t until_ms = filer->first_ms + filer->options.gather_ms;
+        if (filer->first != NULL && mono_ms() >= until_ms) return;
+        struct timespec until = { .tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000 };
+        if (filer->first == NULL)
+            pthread_cond_wait(&filer->work, &filer->lock);
+        else
+            pthread_cond_timedwait(&filer->work, &filer->lock, &until);
+    }
 }
 
 /* Waits for work; how many jobs were taken, 0 at the end. */
@@ -103,12 +128,13 @@ static size_t batch_take(struct filer_thread *self)
     struct filer *filer = self->filer;
     size_t count = 0;
     pthread_mutex_lock(&filer->lock);
-    while (filer->first == NULL && !filer->stopping) pthread_cond_wait(&filer->work, &filer->lock);
+    work_await(filer);
     while (filer->first != NULL && count < BATCH_MAX) {
         self->jobs[count++] = filer->first;
         filer->first = filer->first->next;
     }
     filer->waiting -= count;
+    if (filer->first != NULL) pthread_cond_signal(&filer->work);
     pthread_mutex_unlock(&filer->lock);
     return count;
 }
@@ -142,7 +168,7 @@ static size_t batch_thin(struct filer_thread *self, size_t count, enum fault fau
             self->jobs[kept++] = job;
         } else {
             job->fault = fault;
-            mailbox_put(job);
+            mailbox_put(&job, 1);
         }
     }
     return kept;
@@ -167,8 +193,8 @@ static void batch_file(struct filer_thread *self, size_t count)
         job->take.result = self->takes[i].result;
         job->take.there = self->takes[i].there;
         job->fault = FAULT_NONE;
-        mailbox_put(job);
     }
+    mailbox_put(self->jobs, count);
 }
 
 static void *filer_run(void *arg)
@@ -188,7 +214,11 @@ enum fault filer_open(struct filer **out, const struct filer_options *options)
     filer->place = *options->place;
     filer->place.answer_s_max = ANSWER_S_MAX;
     pthread_mutex_init(&filer->lock, NULL);
-    pthread_cond_init(&filer->work, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&filer->work, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     *out = filer;
     for (uint32_t i = 0; i < options->threads && i < THREADS; i++) {
         struct filer_thread *thread = calloc(1, sizeof *thread);

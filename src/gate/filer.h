@@ -26,6 +26,8 @@ struct filer_job {
 struct filer_options {
     const struct ledger_place *place;
     uint32_t threads;
+    uint32_t
+        gather_ms; /* how long the first waits for others, until there are enough for a batch: where nobody waits for it */
 };
 enum fault filer_open(struct filer **out, const struct filer_options *options) MUST_USE;
 void filer_close(struct filer *filer); /* every mailbox is empty by then */
@@ -35,8 +37,8 @@ enum fault filer_mailbox_open(struct filer_mailbox **out, void (*wake)(void *arg
 void filer_mailbox_close(struct filer_mailbox *box);
 struct filer_job *filer_collect(struct filer_mailbox *box); /* those that are done, oldest first; NULL: none */
 
-/* False: too many are waiting. */
-bool filer_give(struct filer *filer, struct filer_job *job);
+/* All that next leads to. False: too many are waiting, and none was taken. */
+bool filer_give(struct filer *filer, struct filer_job *jobs);
 
 /* Any thread, no lock. Nothing can be filed at present: the ledger is known to be away, or what was tried last failed. */
 bool filer_failing(const struct filer *filer);

@@ -35,11 +35,12 @@ void flight_share_end(struct flight *flight)
 void flight_close(struct flight *flight)
 {
     struct remote_lane *lane = flight->lane;
-    assert(flight->ticket == NULL && lane->in_flight > 0);
+    assert(flight->ticket == NULL && lane->in_flight > 0 && lane->told > 0);
     flight_share_end(flight);
     flight->next = lane->free;
     lane->free = flight;
     lane->in_flight--;
+    lane->told--;
 }
 
 /* One of several: the ticket is told after the last. */
@@ -57,6 +58,7 @@ void flight_tell(struct flight *flight, enum verdict verdict)
     struct gate_ticket *ticket = flight->ticket;
     if (ticket == NULL) return;
     flight->ticket = NULL;
+    flight->lane->told++;
     if (flight->together != NULL) {
         grab_told(flight->together, ticket, verdict, flight);
         return;
@@ -129,9 +131,27 @@ void flight_later(struct flight *flight)
 
 void sale_keys(const struct remote *remote, uint64_t sale_id, char keys[GATE_KEYS][FLIGHT_KEY_BYTES])
 {
-    static const char *const names[GATE_KEYS] = { "state", "buyers", "orders", "keys", "tokens", "holds", "log" };
-    for (int i = 0; i < GATE_KEYS; i++)
-        snprintf(keys[i], FLIGHT_KEY_BYTES, "%s{sale:%" PRIu64 "}:%s", remote->options.prefix, sale_id, names[i]);
+    static const char names[GATE_KEYS][8] = { "state", "buyers", "orders", "keys", "tokens", "holds", "log" };
+    /* By hand, for every grab has them: what is before their names is the same in all. */
+    char before[FLIGHT_KEY_BYTES];
+    size_t len = strlen(remote->options.prefix);
+    assert(len + strlen("{sale:") + 20 + strlen("}:") + sizeof names[0] <= FLIGHT_KEY_BYTES);
+    memcpy(before, remote->options.prefix, len);
+    memcpy(before + len, "{sale:", 6);
+    len += 6;
+    len += text_from_u64(before + len, sale_id);
+    memcpy(before + len, "}:", 2);
+    len += 2;
+    for (int i = 0; i < GATE_KEYS; i++) {
+        memcpy(keys[i], before, len);
+        memcpy(keys[i] + len, names[i], sizeof names[i]);
+    }
+}
+
+struct slice flight_number(struct flight *flight, int at, uint64_t value)
+{
+    char *out = flight->numbers[at];
+    return (struct slice){ out, text_from_u64(out, value) };
 }
 
 void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,
@@ -140,8 +160,7 @@ void flight_call(struct flight *flight, enum gate_script_name script, uint32_t c
     struct redis_call *call = &flight->call;
     sale_keys(flight->lane->remote, flight->sale_id, flight->keys);
     for (int i = 0; i < GATE_KEYS; i++) flight->argv[i] = slice_of(flight->keys[i]);
-    snprintf(flight->numbers[0], sizeof flight->numbers[0], "%" PRIu64, flight->epoch);
-    flight->argv[GATE_KEYS] = slice_of(flight->numbers[0]);
+    flight->argv[GATE_KEYS] = flight_number(flight, 0, flight->epoch);
     assert(GATE_KEYS + 1 + count <= FLIGHT_ARGV_MAX);
     call->key = flight->argv[0];
     call->script = (int)script;

@@ -165,7 +165,7 @@ void asked_peek(struct keeper *keeper);
 
 /* stream.c: a sale's log, that of what has been taken and not been seen to be filed. */
 #define LOG_ID_BYTES 48
-#define LOG_BATCH 200
+#define LOG_BATCH LEDGER_TAKES_MAX
 struct log_entry {
     char id[LOG_ID_BYTES];
     bool takes;              /* false: nothing that a log of ours would hold */
@@ -180,6 +180,7 @@ bool log_entry_read(const struct redis_reply *reply, uint64_t sale_id, struct lo
 struct stream_ask {
     uint64_t sale_id, until_ms; /* UINT64_MAX: all */
     bool shut;                  /* the sale is shut, to be built anew */
+    uint64_t stop_mono_ms;      /* the rest has time; 0: it has not */
     uint64_t filed, refused, lapsed;
     uint64_t first_ms; /* of the oldest there was; 0: none */
 };

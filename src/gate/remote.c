@@ -9,6 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+/* Who was told before it was filed does not wait for that, and a ledger takes hundreds for what a few cost it. */
+#define GATHER_MS 25
+
 uint64_t remote_now_ms(const struct gate *base)
 {
     struct remote *remote = (struct remote *)base;
@@ -33,7 +36,7 @@ static void remote_lane_close(struct gate_lane *base)
     while (lane->jobs > 0) {
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         crew_mailbox_deliver(lane->changed);
-        remote_collect(lane);
+        remote_file(lane);
     }
     remote_looks_close(lane);
     filer_mailbox_close(lane->filed);
@@ -104,7 +107,7 @@ static void remote_lane_rest(struct gate_lane *base)
 {
     struct remote_lane *lane = remote_lane_of(base);
     crew_mailbox_deliver(lane->changed);
-    remote_collect(lane);
+    remote_file(lane);
     if (lane->attached) remote_replicate(lane);
 }
 
@@ -339,7 +342,11 @@ static void changes_close(void *tools)
 static enum fault remote_rooms(struct remote *remote)
 {
     const struct gate_shared_options *options = &remote->options;
-    const struct filer_options filing = { .place = options->ledger, .threads = options->filer_threads };
+    const struct filer_options filing = {
+        .place = options->ledger,
+        .threads = options->filer_threads,
+        .gather_ms = options->ack == GATE_ACK_LEDGER ? 0 : GATHER_MS,
+    };
     const struct crew_options changing = {
         .name = "change",
         .threads = 4,

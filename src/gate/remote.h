@@ -5,7 +5,7 @@
  * A flight is one request under way, from a pool of its lane; an empty pool is an answer, BUSY. What Redis or the ledger did
  * not answer is asked again by the same number until the flight's time is over: nothing is guessed, and nothing is taken
  * twice. Shared by remote.c (opening, and what is answered from memory), flight.c (pools, keys and replies), remote_grab.c
- * (takes), remote_order.c and remote_sale.c (the ledger first). */
+ * (takes), remote_file.c (their filing), remote_order.c and remote_sale.c (the ledger first). */
 #ifndef STAMPEDE_GATE_REMOTE_H
 #define STAMPEDE_GATE_REMOTE_H
 
@@ -22,7 +22,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#define FLIGHTS_MAX 4096       /* of a lane */
+#define FLIGHTS_MAX 8192       /* of a lane */
+#define FLIGHTS_TOLD_MAX 2048  /* of these, told before they were filed (ack = gate, replica) */
 #define FLIGHT_MS 2000         /* then an unknown outcome is told as such */
 #define FLIGHT_ASK_AGAIN_MS 20 /* while a sale is being built, or nobody answers */
 #define FLIGHT_LATE_MS 100     /* how often those with the filer are looked at */
@@ -49,6 +50,13 @@ struct remote {
     _Atomic uint64_t decided, filed; /* takes of this node, that lists wait for */
 };
 
+/* Flights whose entries of a sale's log are to be deleted, by next. */
+struct clearing {
+    struct flight *first;
+    uint32_t count;
+};
+#define LANE_CLEARINGS 16 /* each at its sale's id modulo this */
+
 struct remote_lane {
     struct gate_lane lane; /* first */
     struct remote *remote;
@@ -60,6 +68,8 @@ struct remote_lane {
     uv_timer_t looks_again; /* the same for looks */
     uv_timer_t filing_late; /* tells those that the ledger keeps waiting */
     struct filer_mailbox *filed;
+    struct filer_job *unfiled, *unfiled_last; /* taken in this turn, for the filer */
+    struct clearing clearing[LANE_CLEARINGS];
     struct crew_mailbox *changed;
     struct flight *flights; /* all of them */
     struct flight *free, *waiting;
@@ -68,8 +78,8 @@ struct remote_lane {
     struct change *changes_waiting;
     struct look *looks; /* of sales that are looked at, see remote_look.c */
     struct meeting *meeting;
-    uint32_t in_flight;
-    uint32_t jobs; /* with the crew or the filer: they come back before the lane is closed */
+    uint32_t in_flight, told; /* of these, answered already */
+    uint32_t jobs;            /* with the crew or the filer: they come back before the lane is closed */
     bool attached;
 };
 
@@ -131,10 +141,11 @@ void flight_wait(struct flight *flight);                       /* asks again in 
 void flight_later(struct flight *flight);                      /* the same, once the keeper has looked at the sale */
 void flight_tell(struct flight *flight, enum verdict verdict); /* answers the ticket; the flight goes on */
 void flight_share_end(struct flight *flight);                  /* Redis has answered: another may ask */
+struct slice flight_number(struct flight *flight, int at, uint64_t value); /* as text, at this place of its numbers */
 /* A script: its keys, the epoch, and count more arguments that stand in argv already. */
 void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,
                  void (*done)(struct redis_call *call, const struct redis_reply *reply));
-void flight_file(struct flight *flight); /* hands what was taken to the filer; remote_grab.c */
+void flight_file(struct flight *flight); /* what was taken is for the filer, once the turn ends; remote_file.c */
 /* The keys of a sale. */
 void sale_keys(const struct remote *remote, uint64_t sale_id, char keys[GATE_KEYS][FLIGHT_KEY_BYTES]);
 /* What every reply begins with. False: it is not what a script of ours answers. */
@@ -158,7 +169,7 @@ void remote_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *
 void remote_grabs_ask(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count, struct gate_ticket *ticket);
 void remote_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
 void remote_replicate(struct remote_lane *lane); /* asks for replicas of what was won in this turn; remote_replica.c */
-void remote_collect(struct remote_lane *lane);   /* what the filer has filed */
+void remote_file(struct remote_lane *lane);      /* gives the filer what was taken, tells what it has filed; remote_file.c */
 
 void remote_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
 void remote_pay(struct gate_lane *lane, struct payment *payment, struct gate_ticket *ticket);

@@ -9,195 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void take_filed(struct flight *flight);
-
-/* The entry of the stream has done its work. Nobody waits for this: who finds the entry later files it once more, and finds
- * it filed. */
-static void entry_cleared(struct redis_call *call, const struct redis_reply *reply)
-{
-    (void)reply;
-    flight_close((struct flight *)call);
-}
-
-static void entry_clear(struct flight *flight)
-{
-    struct redis_call *call = &flight->call;
-    if (flight->entry[0] == '\0' || !flight->lane->attached) {
-        flight_close(flight);
-        return;
-    }
-    flight->argv[0] = SLICE("XDEL");
-    flight->argv[1] = slice_of(flight->keys[GATE_KEYS - 1]);
-    flight->argv[2] = slice_of(flight->entry);
-    call->key = flight->argv[1];
-    call->script = REDIS_NO_SCRIPT;
-    call->keys = 0;
-    call->argc = 3;
-    call->with_run_id = false;
-    call->lenient = true;
-    call->done = entry_cleared;
-    redis_call(flight->lane->client, call);
-}
-
-static void take_undone(struct redis_call *call, const struct redis_reply *reply)
-{
-    struct flight *flight = (struct flight *)call;
-    (void)reply;
-    keeper_mend(flight->lane->remote->keeper, flight->sale_id);
-    flight_close(flight);
-}
-
-/* The ledger has refused what the gate gave: it is taken back, and the gate is built anew, for the two disagree. */
-static void take_undo(struct flight *flight)
-{
-    if (flight->kind != FLIGHT_GRAB || !flight->lane->attached) {
-        keeper_mend(flight->lane->remote->keeper, flight->sale_id);
-        flight_close(flight);
-        return;
-    }
-    snprintf(flight->numbers[1], sizeof flight->numbers[1], "%" PRIu64, flight->number);
-    struct slice *argv = flight->argv + GATE_KEYS + 1;
-    argv[0] = SLICE("win");
-    argv[1] = slice_of(flight->numbers[1]);
-    argv[2] = slice_of(flight->order.buyer);
-    argv[3] = slice_of(flight->entry);
-    flight_call(flight, GATE_SCRIPT_UNDO, 4, take_undone);
-}
-
-/* What the ledger said of it. */
-static void take_judged(struct flight *flight)
-{
-    const struct ledger_take *take = &flight->job.take;
-    switch (take->result) {
-    case TAKE_FILED:
-    case TAKE_FILED_BEFORE:
-        take_filed(flight);
-        return;
-    case TAKE_STALE:
-        /* One that was told before (ack = gate) is asked for again, too: as long as there is one left it is kept. */
-        if (flight->ticket == NULL && flight->lane->remote->options.ack != GATE_ACK_LEDGER)
-            log_warn("gate", "sale %" PRIu64 ": order %" PRIu64 " was told, and Redis lost it before it was filed",
-                     flight->sale_id, flight->number);
-        flight_later(flight);
-        return;
-    case TAKE_REPEATED:
-    case TAKE_ALREADY_WON:
-        flight->order = take->there;
-        flight_tell(flight, take->result == TAKE_REPEATED ? VERDICT_REPEATED : VERDICT_ALREADY_WON);
-        break;
-    case TAKE_SOLD_OUT:
-        flight->available = 0;
-        flight_tell(flight, VERDICT_SOLD_OUT);
-        break;
-    case TAKE_REFUSED:
-        flight_tell(flight,
-                    flight->kind == FLIGHT_GRAB && flight->order.token_nonce != 0 ? VERDICT_TOKEN_INVALID : VERDICT_BUSY);
-        break;
-    }
-    log_warn("gate", "sale %" PRIu64 ": the ledger refused order %" PRIu64 ", which the gate had given (%d)",
-             flight->sale_id, flight->number, (int)take->result);
-    take_undo(flight);
-}
-
-/* Whoever asked is told in time, also where the ledger keeps the filer: it stands in the stream, and what becomes of it is
- * heard by asking again. */
-static void filing_late(uv_timer_t *timer)
-{
-    struct remote_lane *lane = timer->data;
-    uint64_t now_ms = mono_ms();
-    if (lane->filing == NULL) uv_timer_stop(timer);
-    for (struct flight *flight = lane->filing, *next; flight != NULL; flight = next) {
-        next = flight->next;
-        if (now_ms >= flight->until_ms) flight_tell(flight, VERDICT_UNKNOWN);
-    }
-}
-
-static void filing_enter(struct flight *flight)
-{
-    struct remote_lane *lane = flight->lane;
-    flight->prev = NULL;
-    flight->next = lane->filing;
-    if (lane->filing != NULL) lane->filing->prev = flight;
-    lane->filing = flight;
-    if (lane->attached && !uv_is_active((uv_handle_t *)&lane->filing_late))
-        uv_timer_start(&lane->filing_late, filing_late, FLIGHT_LATE_MS, FLIGHT_LATE_MS);
-}
-
-static void filing_leave(struct flight *flight)
-{
-    *(flight->prev != NULL ? &flight->prev->next : &flight->lane->filing) = flight->next;
-    if (flight->next != NULL) flight->next->prev = flight->prev;
-    flight->next = flight->prev = NULL;
-}
-
-void remote_collect(struct remote_lane *lane)
-{
-    struct filer_job *job = filer_collect(lane->filed);
-    while (job != NULL) {
-        struct filer_job *next = job->next;
-        struct flight *flight = (struct flight *)((char *)job - offsetof(struct flight, job));
-        lane->jobs--;
-        filing_leave(flight);
-        atomic_fetch_add(&lane->remote->filed, 1);
-        if (job->fault == FAULT_NONE) {
-            take_judged(flight);
-        } else {
-            /* It stands in the stream, and is filed from there once the ledger is back. */
-            flight_tell(flight, VERDICT_UNKNOWN);
-            flight_close(flight);
-        }
-        job = next;
-    }
-}
-
-void flight_file(struct flight *flight)
-{
-    struct remote_lane *lane = flight->lane;
-    struct ledger_take *take = &flight->job.take;
-    const struct order *order = &flight->order;
-    /* Nobody waits for it any more: it stays in the stream until the ledger is back, and flights are left for those who buy.
-     */
-    if (flight->ticket == NULL && filer_failing(lane->remote->filer)) {
-        flight_close(flight);
-        return;
-    }
-    take->epoch = flight->epoch;
-    take->decision.seq = flight->kind == FLIGHT_GRAB ? order->no : flight->number;
-    take->decision.sale_id = flight->sale_id;
-    if (flight->kind == FLIGHT_GRAB) {
-        take->decision.kind = DECISION_WON;
-        take->decision.at_ms = order->won_ms;
-        take->decision.won.buyer = slice_of(order->buyer);
-        take->decision.won.key = slice_of(order->key);
-        take->decision.won.units = order->units;
-        take->decision.won.amount = order->amount;
-        take->decision.won.pay_by_ms = order->pay_by_ms;
-        take->decision.won.token_nonce = order->token_nonce;
-    } else {
-        take->decision.kind = DECISION_TOKEN_GIVEN;
-        take->decision.at_ms = order->won_ms;
-        take->decision.token_given.buyer = slice_of(flight->buyer);
-    }
-    flight->job.until_mono_ms = flight->until_ms;
-    flight->job.mailbox = lane->filed;
-    atomic_fetch_add(&lane->remote->decided, 1);
-    lane->jobs++;
-    filing_enter(flight);
-    if (filer_give(lane->remote->filer, &flight->job)) return;
-    filing_leave(flight);
-    lane->jobs--;
-    atomic_fetch_add(&lane->remote->filed, 1);
-    flight_tell(flight, VERDICT_UNKNOWN); /* the stream has it */
-    flight_close(flight);
-}
-
-/* The ledger has it. */
-static void take_filed(struct flight *flight)
-{
-    flight_tell(flight, flight->verdict);
-    entry_clear(flight);
-}
-
 static void left_tell(const struct flight *flight)
 {
     const struct shelf_left left = { flight->epoch, flight->at_ms, flight->available, flight->verdict == VERDICT_WON };
@@ -379,16 +190,13 @@ static void grab_ask(struct flight *flight)
     if (grab->turned_away) flight->flags[flags++] = 'a';
     if (grab->trusted) flight->flags[flags++] = 't';
     if (grab->won_first) flight->flags[flags++] = 'w';
-    snprintf(flight->numbers[1], sizeof flight->numbers[1], "%" PRIu64, flight->number);
-    snprintf(flight->numbers[2], sizeof flight->numbers[2], "%u", grab->units);
-    snprintf(flight->numbers[3], sizeof flight->numbers[3], "%" PRIu64, grab->token_nonce);
     struct slice *argv = flight->argv + GATE_KEYS + 1;
-    argv[0] = slice_of(flight->numbers[1]);
+    argv[0] = flight_number(flight, 1, flight->number);
     argv[1] = grab->buyer;
     argv[2] = grab->key;
     argv[3] = slice_of(flight->made);
-    argv[4] = slice_of(flight->numbers[2]);
-    argv[5] = slice_of(flight->numbers[3]);
+    argv[4] = flight_number(flight, 2, grab->units);
+    argv[5] = flight_number(flight, 3, grab->token_nonce);
     argv[6] = (struct slice){ flight->flags, flags };
     flight_call(flight, GATE_SCRIPT_GRAB, 7, take_answered);
 }
@@ -476,14 +284,11 @@ void remote_grabs_ask(struct gate_lane *base, struct gate_grab *grabs, uint32_t 
 static void token_ask(struct flight *flight)
 {
     if (!take_ready(flight)) return;
-    snprintf(flight->numbers[1], sizeof flight->numbers[1], "%" PRIu64, flight->number);
-    snprintf(flight->numbers[2], sizeof flight->numbers[2], "%d", (int)flight->token.admission);
-    snprintf(flight->numbers[3], sizeof flight->numbers[3], "%" PRIu64, flight->token.nonce);
     struct slice *argv = flight->argv + GATE_KEYS + 1;
-    argv[0] = slice_of(flight->numbers[1]);
+    argv[0] = flight_number(flight, 1, flight->number);
     argv[1] = slice_of(flight->buyer);
-    argv[2] = slice_of(flight->numbers[2]);
-    argv[3] = slice_of(flight->numbers[3]);
+    argv[2] = flight_number(flight, 2, (uint64_t)flight->token.admission);
+    argv[3] = flight_number(flight, 3, flight->token.nonce);
     flight_call(flight, GATE_SCRIPT_TOKEN, 4, take_answered);
 }
 

@@ -10,12 +10,15 @@
 
 /* What is over may still be asked for by nodes that have not seen it go. */
 #define GONE_MS "3600000"
+/* For the logs of one round. */
+#define LOGS_MS 500
 
 struct round {
     struct keeper *keeper;
     struct peek_list looked, soon, logs, holding, cold, over; /* over: in place of the epoch, whether Redis has it */
     uint64_t now_ms, until_ms;                                /* sales that open by then are warmed up */
     uint64_t entries, oldest_ms;
+    bool more; /* of the logs than there was time for */
     bool memory;
 };
 
@@ -62,13 +65,17 @@ static void soon_seen(struct keeper *keeper, uint64_t sale_id, const struct peek
     }
 }
 
+/* A long log is filed in pieces: rebuilds and what other nodes have changed wait for the keeper, too. */
 static void logs_file(struct round *round)
 {
     struct keeper *keeper = round->keeper;
-    uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
+    uint64_t now_ms = remote_now_ms(&keeper->remote->gate), stop_ms = mono_ms() + LOGS_MS;
     for (size_t i = 0; i < round->logs.count && !keeper->redis_failed && !keeper_stopping(keeper); i++) {
-        struct stream_ask ask = { .sale_id = round->logs.ids[i], .until_ms = now_ms - KEEPER_LATE_MS };
+        struct stream_ask ask = { .sale_id = round->logs.ids[i],
+                                  .until_ms = now_ms - KEEPER_LATE_MS,
+                                  .stop_mono_ms = stop_ms };
         bool whole = stream_file(keeper, &ask);
+        round->more = round->more || (!whole && ask.filed > 0);
         if (ask.filed + ask.refused + ask.lapsed > 0)
             log_info("keeper",
                      "sale %" PRIu64 ": found in its log, %" PRIu64 " filed, %" PRIu64 " refused, %" PRIu64 " dropped",
@@ -214,7 +221,8 @@ void round_do(struct keeper *keeper)
     if (!round.memory) keeper_note_memory(keeper);
     round_status(&round, errands);
     /* Many sales are looked at less often, or Redis would do little else. */
-    keeper->round_ms = mono_ms() + KEEPER_ROUND_MS + round.looked.count + round.soon.count;
+    uint64_t looked = round.looked.count + round.soon.count;
+    keeper->round_ms = round.more ? mono_ms() : mono_ms() + KEEPER_ROUND_MS + looked;
     peek_list_free(&round.looked);
     peek_list_free(&round.soon);
     peek_list_free(&round.logs);

@@ -253,7 +253,7 @@ bool stream_file(struct keeper *keeper, struct stream_ask *ask)
         for (uint32_t i = 0; going && i < batch->count; i++) entry_judge(keeper, batch, &batch->entries[i]);
         going = going && batch_clear(keeper, batch);
         whole = going && batch->count < LOG_BATCH;
-        going = going && !whole && !keeper_stopping(keeper);
+        going = going && !whole && !keeper_stopping(keeper) && (ask->stop_mono_ms == 0 || mono_ms() < ask->stop_mono_ms);
         keeper_pulse(keeper);
     }
     free(batch);

@@ -10,6 +10,7 @@ import time
 
 import mariadb
 import pytest
+import resp
 from harness import Shop, crowd, eventually, problem, request_bytes
 from ledgers import MysqlLedger
 from nodes import Nodes
@@ -204,6 +205,23 @@ def test_with_ack_gate_the_sale_goes_on_to_the_bound_of_the_stream(db, how):
             assert shop.counts(sale) == (1000, 1000 - len(wins), 0, len(wins))
         assert exact(nodes, sale, wins) == wins
         wins[eventually(lambda: (got := shop.grab(sale, "late")).status == 201 and got, KNOWN_S).json()["order"]["no"]] = "late"
+        assert exact(nodes, sale, wins) == wins
+
+
+def test_with_ack_gate_no_crowd_is_too_large_for_a_ledger_that_hangs(db):
+    """More win than a node keeps in its hands for the ledger, before anybody notices that it hangs; the keeper files all of them from the log."""
+    count, pipeline = 10_000, 500
+    with Nodes("--ack", "gate", "--reactors", 1, database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=count)["id"]
+        wins = {}
+        with away(db, "hung"), resp.Peer(server) as peer:
+            for first in range(0, count, pipeline):
+                buyers = [f"b{i}" for i in range(first, first + pipeline)]
+                answers = peer.pipeline([["SALE.GRAB", sale, buyer] for buyer in buyers])
+                assert {answer[0] for answer in answers} == {"WON"}
+                wins |= {answer[1]: f"default:{buyer}" for buyer, answer in zip(buyers, answers)}
         assert exact(nodes, sale, wins) == wins
 
 

@@ -137,6 +137,44 @@ static void all_come_back_filed_and_the_ledger_has_them(void **state)
     assert_false(filer_failing(bench->filer));
 }
 
+/* All in one chain, as a turn of a loop gives them. */
+static void a_chain_of_jobs_is_filed_whole(void **state)
+{
+    struct bench *bench = *state;
+    static struct filer_job jobs[JOBS];
+    for (uint32_t i = 0; i < JOBS; i++) jobs[i] = job_of(bench, i);
+    for (uint32_t i = 0; i + 1 < JOBS; i++) jobs[i].next = &jobs[i + 1];
+    assert_true(filer_give(bench->filer, jobs));
+    assert_int_equal(collect(bench, JOBS, was_filed), JOBS);
+    struct filer_status status;
+    filer_status(bench->filer, &status);
+    assert_int_equal(status.filed, JOBS);
+    assert_int_equal(status.waiting, 0);
+}
+
+static void gather_for(struct bench *bench, uint32_t gather_ms)
+{
+    filer_close(bench->filer);
+    const struct filer_options options = { .place = &bench->place, .threads = 2, .gather_ms = gather_ms };
+    assert_int_equal(filer_open(&bench->filer, &options), FAULT_NONE);
+}
+
+static void who_waits_for_others_waits_no_longer_than_for_a_batch(void **state)
+{
+    struct bench *bench = *state;
+    static struct filer_job jobs[LEDGER_TAKES_MAX];
+    gather_for(bench, 10 * WAIT_MS);
+    for (uint32_t i = 0; i < LEDGER_TAKES_MAX; i++) {
+        jobs[i] = job_of(bench, i);
+        assert_true(filer_give(bench->filer, &jobs[i]));
+    }
+    assert_int_equal(collect(bench, LEDGER_TAKES_MAX, was_filed), LEDGER_TAKES_MAX);
+    gather_for(bench, 1);
+    struct filer_job alone = job_of(bench, LEDGER_TAKES_MAX);
+    assert_true(filer_give(bench->filer, &alone));
+    assert_int_equal(collect(bench, 1, was_filed), 1);
+}
+
 static void was_won_before(const struct filer_job *job)
 {
     assert_int_equal(job->fault, FAULT_NONE);
@@ -180,6 +218,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_come_back_filed_and_the_ledger_has_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_chain_of_jobs_is_filed_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_waits_for_others_waits_no_longer_than_for_a_batch, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_ledger_refuses_comes_back_with_the_order_that_is_there, setup, teardown),
         cmocka_unit_test_setup_teardown(a_ledger_that_refuses_is_told_as_unknown, setup, teardown),
     };
