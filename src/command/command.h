@@ -1,4 +1,5 @@
-/* command: the tools of the command line beside serve. Each takes what follows its word and answers the exit code. */
+/* command: the server and its tools, by their words on the command line. Each takes what follows its word and answers the
+ * exit code. */
 #ifndef STAMPEDE_COMMAND_COMMAND_H
 #define STAMPEDE_COMMAND_COMMAND_H
 
@@ -8,6 +9,7 @@
 
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3 };
 
+int command_serve(int argc, char **argv);     /* runs the server until it is told to stop */
 int command_admin(int argc, char **argv);     /* admin create NAME, password on standard input */
 int command_audit(int argc, char **argv);     /* proves the promises offline */
 int command_export(int argc, char **argv);    /* orders or sales as CSV or JSON Lines */

@@ -26,8 +26,7 @@ struct filer_job {
 struct filer_options {
     const struct ledger_place *place;
     uint32_t threads;
-    uint32_t
-        gather_ms; /* how long the first waits for others, until there are enough for a batch: where nobody waits for it */
+    uint32_t gather_ms; /* how long the first waits for enough others to make a batch: where nobody waits for it */
 };
 enum fault filer_open(struct filer **out, const struct filer_options *options) MUST_USE;
 void filer_close(struct filer *filer); /* every mailbox is empty by then */

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REDIS_MS 2000
-#define REDIS_SILENT_MS 200 /* while it does not answer: only to see whether it does again */
 #define LEDGER_ANSWER_S 3
 #define LEDGER_PATIENCE_MS 2000
 #define LEDGER_PAUSE_MS_MIN 250
@@ -25,102 +23,6 @@ bool keeper_stopping(struct keeper *keeper)
     bool stopping = keeper->stopping;
     pthread_mutex_unlock(&keeper->lock);
     return stopping;
-}
-
-/* Asking. */
-
-struct question {
-    struct redis_call call; /* first */
-    void (*read)(void *arg, const struct redis_reply *reply);
-    void *arg;
-};
-
-static void question_answered(struct redis_call *call, const struct redis_reply *reply)
-{
-    struct question *question = (struct question *)call;
-    if (call->result == REDIS_ANSWERED) question->read(question->arg, reply);
-    if (call->result == REDIS_FAILED) /* what was refused the client has said */
-        log_error("keeper", "Redis answered: %.*s", (int)reply->text.len, reply->text.data);
-}
-
-void keeper_redis_answers(struct keeper *keeper, bool answers)
-{
-    if (keeper->redis_failed != answers) return;
-    keeper->redis_failed = !answers;
-    if (answers) log_info("keeper", "Redis answers again");
-    if (answers) keeper->strangers.met = false; /* it may have been put back to an earlier day */
-    if (!answers) log_warn("keeper", "Redis does not answer");
-}
-
-static bool question_ask(struct keeper *keeper, struct question *question)
-{
-    question->call.time_ms = keeper->redis_failed ? REDIS_SILENT_MS : REDIS_MS;
-    question->call.done = question_answered;
-    redis_call_wait(keeper->client, &question->call);
-    enum redis_result result = question->call.result;
-    keeper_redis_answers(keeper, result == REDIS_ANSWERED || result == REDIS_FAILED || result == REDIS_REFUSED);
-    return result == REDIS_ANSWERED;
-}
-
-bool keeper_command(struct keeper *keeper, const struct command_ask *ask)
-{
-    struct question question = { .read = ask->read, .arg = ask->arg };
-    question.call.key = ask->key;
-    question.call.script = REDIS_NO_SCRIPT;
-    question.call.argc = ask->argc;
-    question.call.argv = ask->argv;
-    return question_ask(keeper, &question);
-}
-
-static void pong(void *arg, const struct redis_reply *reply)
-{
-    (void)arg, (void)reply;
-}
-
-bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1])
-{
-    const struct slice argv[] = { SLICE("PING") };
-    struct question question = { .read = pong };
-    question.call.key = key;
-    question.call.script = REDIS_NO_SCRIPT;
-    question.call.argc = 1;
-    question.call.argv = argv;
-    if (!question_ask(keeper, &question)) return false;
-    snprintf(run_id, REDIS_RUN_ID_BYTES + 1, "%s", question.call.run_id);
-    return true;
-}
-
-static void time_read(void *arg, const struct redis_reply *reply)
-{
-    remote_saw_time(arg, reply_number(reply, 0) * 1000 + reply_number(reply, 1) / 1000);
-}
-
-/* The clock of the shop, before anything is judged by it: this machine's may be off by hours. */
-static enum fault keeper_clock(struct keeper *keeper)
-{
-    const struct slice argv[] = { SLICE("TIME") };
-    struct command_ask ask = { .argv = argv, .argc = 1, .read = time_read, .arg = keeper->remote };
-    if (keeper_command(keeper, &ask)) return FAULT_NONE;
-    log_error("keeper", "Redis did not say what time it is");
-    return FAULT_TIMEOUT;
-}
-
-bool keeper_script(struct keeper *keeper, const struct script_ask *ask)
-{
-    struct question question = { .read = ask->read, .arg = ask->arg };
-    sale_keys(keeper->remote, ask->sale_id, keeper->keys);
-    for (int i = 0; i < GATE_KEYS; i++) keeper->argv[i] = slice_of(keeper->keys[i]);
-    keeper->epoch[0] = '\0';
-    if (ask->epoch != 0) snprintf(keeper->epoch, sizeof keeper->epoch, "%" PRIu64, ask->epoch);
-    keeper->argv[GATE_KEYS] = slice_of(keeper->epoch);
-    for (uint32_t i = 0; i < ask->argc; i++) keeper->argv[GATE_KEYS + 1 + i] = ask->argv[i];
-    question.call.key = keeper->argv[0];
-    question.call.script = (int)ask->script;
-    question.call.keys = GATE_KEYS;
-    question.call.argc = GATE_KEYS + 1 + ask->argc;
-    question.call.argv = keeper->argv;
-    question.call.with_run_id = true;
-    return question_ask(keeper, &question);
 }
 
 /* One that is known to be away is not asked; as soon as it is back it is. */

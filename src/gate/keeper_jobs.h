@@ -81,7 +81,7 @@ struct keeper {
     struct lease lease;
     struct lock locks[KEEPER_LOCKS];
     uint64_t jobs_try_ms[GATE_JOB_COUNT];            /* not before this, while another has it */
-    uint64_t census_ms; /* when it is next due */
+    uint64_t census_ms;                              /* when it is next due */
     uint64_t logouts_from, logouts_seen, logouts_ms; /* see logouts_read() */
     pthread_mutex_t logouts_lock;                    /* of these */
     struct gate_logouts logouts;
@@ -120,6 +120,8 @@ struct script_ask {
     void *arg;
 };
 bool keeper_script(struct keeper *keeper, const struct script_ask *ask);
+/* The clock of the shop, before anything is judged by it: this machine's may be off by hours. */
+enum fault keeper_clock(struct keeper *keeper) MUST_USE;
 
 /* The ledger, opened if it has to be; NULL while it is left alone. */
 struct ledger *keeper_ledger(struct keeper *keeper);

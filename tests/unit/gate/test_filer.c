@@ -146,10 +146,10 @@ static void a_chain_of_jobs_is_filed_whole(void **state)
     for (uint32_t i = 0; i + 1 < JOBS; i++) jobs[i].next = &jobs[i + 1];
     assert_true(filer_give(bench->filer, jobs));
     assert_int_equal(collect(bench, JOBS, was_filed), JOBS);
-    struct filer_status status;
-    filer_status(bench->filer, &status);
-    assert_int_equal(status.filed, JOBS);
-    assert_int_equal(status.waiting, 0);
+    struct sale sale;
+    bool found;
+    assert_int_equal(ledger_sale(bench->ledger, bench->sale_id, &sale, &found), FAULT_NONE);
+    assert_int_equal(sale.counts.sold, JOBS);
 }
 
 static void gather_for(struct bench *bench, uint32_t gather_ms)

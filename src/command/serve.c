@@ -1,0 +1,466 @@
+/* serve: the start order as a list, the stop order reversed. Only this file knows every room. */
+#include "base/disk.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "clerk/clerk.h"
+#include "command/shop.h"
+#include "courier/courier.h"
+#include "doors/doors.h"
+#include "gate/gate.h"
+#include "gateway/server.h"
+#include "guard/blocks.h"
+#include "ledger/publications.h"
+#include "ledger/watch.h"
+#include "people/payment_keys.h"
+#include "people/people.h"
+#include "people/resp_accounts.h"
+#include "publisher/publisher.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CLERK_STOP_MS 10000
+#define POISON_DRAIN_MS 1000 /* what a disk failure leaves the reactors to answer in */
+#define PATH_BYTES (CONFIG_TEXT_BYTES + 16)
+
+struct app {
+    struct config config;
+    struct command_places places;
+    char journal_folder[PATH_BYTES], keys_path[PATH_BYTES];
+    char blocks_path[PATH_BYTES], payment_keys_path[PATH_BYTES];
+    int lock_fd;
+    struct ledger *ledger;
+    struct ledger_watch *watch;
+    struct command_gate gate_place;
+    struct shop shop;
+    struct gate *gate;
+    struct resp_accounts *resp_accounts;
+    struct people *people;
+    struct payment_keys *payment_keys;
+    struct clerk *clerk;
+    struct courier *courier;
+    struct publisher *publisher;
+    struct blocks *blocks;
+    struct guard *guard;
+    struct lines *lines;
+    struct server *server;
+};
+
+static enum fault folder_start(struct app *app)
+{
+    long pid = 0;
+    enum fault fault = disk_folder_make(app->config.data);
+    if (fault == FAULT_NONE) fault = disk_lock_folder(app->config.data, &app->lock_fd, &pid);
+    return fault;
+}
+
+static void folder_stop(struct app *app)
+{
+    close(app->lock_fd);
+}
+
+static enum fault ledger_start(struct app *app)
+{
+    enum fault fault = ledger_open(&app->ledger, &app->places.ledger, LEDGER_OWNER);
+    if (fault != FAULT_NONE) return fault;
+    fault = ledger_watch_open(&app->watch, &app->places.ledger); /* for all that are opened from here on */
+    if (fault != FAULT_NONE) ledger_close(app->ledger);
+    return fault;
+}
+
+static void ledger_stop(struct app *app)
+{
+    ledger_watch_close(app->watch);
+    ledger_close(app->ledger);
+}
+
+/* On the committer's thread: the main thread waits for signals, so it is told by one. */
+static void disk_failed(void *arg)
+{
+    (void)arg;
+    kill(getpid(), SIGUSR2);
+}
+
+static enum fault gate_begin(struct app *app)
+{
+    app->shop = (struct shop){ .config = &app->config,
+                               .place = &app->gate_place,
+                               .ledger_place = &app->places.ledger,
+                               .ledger = app->ledger,
+                               .on_poison = disk_failed };
+    enum fault fault = shop_open(&app->shop);
+    app->gate = app->shop.gate;
+    return fault;
+}
+
+static void gate_end(struct app *app)
+{
+    shop_close(&app->shop);
+}
+
+static enum fault resp_accounts_start(struct app *app)
+{
+    const struct resp_accounts_options options = {
+        .path = app->config.resp_accounts,
+        .ledger = &app->places.ledger,
+        .issuer = app->config.identity_keys[0] != '\0' ? app->config.identity_issuer : "",
+    };
+    return resp_accounts_open(&app->resp_accounts, &options);
+}
+
+static void resp_accounts_end(struct app *app)
+{
+    resp_accounts_close(app->resp_accounts);
+}
+
+static uint64_t shop_now_ms(const void *gate)
+{
+    return gate_shop_ms(gate);
+}
+
+static enum fault people_start(struct app *app)
+{
+    const char *keys_text = getenv("STAMPEDE_KEYS_TEXT");
+    const struct people_options options = {
+        .ledger = &app->places.ledger,
+        .key_path = app->keys_path,
+        .key_env = slice_of(keys_text != NULL ? keys_text : ""),
+        .token_ttl_s = (uint32_t)app->config.token_ttl_s,
+        .threads = (uint32_t)app->config.password_threads,
+        .external = {
+            .issuer = app->config.identity_issuer,
+            .audience = app->config.identity_audience,
+            .key_path = app->config.identity_keys,
+            .alg = app->config.identity_alg,
+            .subject_claim = app->config.identity_subject_claim,
+            .role_claim = app->config.identity_role_claim,
+            .roles = app->config.identity_roles,
+            .leeway_s = (uint32_t)app->config.identity_leeway_s,
+        },
+        .accounts = app->resp_accounts,
+        .now_ms = shop_now_ms,
+        .now_arg = app->gate,
+    };
+    enum fault fault = people_open(&app->people, &options);
+    if (fault != FAULT_NONE) return fault;
+    fault = shop_agree_keys(&app->shop, people_ring(app->people));
+    if (fault != FAULT_NONE) people_close(app->people);
+    if (fault == FAULT_NONE) shop_tell_logouts(&app->shop, app->people);
+    return fault;
+}
+
+static void people_end(struct app *app)
+{
+    shop_tell_logouts(&app->shop, NULL);
+    people_close(app->people);
+}
+
+static enum fault payment_keys_start(struct app *app)
+{
+    const char *text = getenv("STAMPEDE_PAYMENT_KEYS_TEXT");
+    return payment_keys_open(&app->payment_keys, app->payment_keys_path, slice_of(text != NULL ? text : ""));
+}
+
+static void payment_keys_end(struct app *app)
+{
+    payment_keys_close(app->payment_keys);
+}
+
+static enum fault clerk_start(struct app *app)
+{
+    const struct clerk_options options = {
+        .ledger = &app->places.ledger,
+        .journal_folder = app->journal_folder,
+        .pause_ms = (uint32_t)app->config.clerk_pause_ms,
+    };
+    /* Before anything is filed: what is decided from here on is published, or not. */
+    const struct publishing publishing = { .on = strcmp(app->config.publish, "off") != 0,
+                                           .waiting_max = (uint64_t)app->config.publish_waiting_max };
+    enum fault fault = ledger_publishing_set(app->ledger, &publishing, gate_now_ms(app->gate));
+    return fault != FAULT_NONE ? fault : clerk_open(&app->clerk, &options, app->gate);
+}
+
+static void clerk_stop(struct app *app)
+{
+    clerk_close(app->clerk, CLERK_STOP_MS);
+}
+
+static struct courier_pace courier_pace(const struct config *config)
+{
+    return (struct courier_pace){
+        .timeout_ms = (uint64_t)config->webhook_timeout_ms,
+        .retry_ms_min = (uint64_t)config->webhook_retry_ms_min,
+        .retry_ms_max = (uint64_t)config->webhook_retry_ms_max,
+        .give_up_ms = (uint64_t)config->webhook_give_up_s * 1000,
+    };
+}
+
+static enum fault courier_start(struct app *app)
+{
+    const struct courier_options options = {
+        .ledger = &app->places.ledger,
+        .ca_path = app->config.webhook_ca,
+        .private_allowed = strcmp(app->config.webhooks_private, "on") == 0,
+        .pace = courier_pace(&app->config),
+    };
+    return courier_open(&app->courier, &options, app->gate, app->clerk);
+}
+
+static void courier_stop(struct app *app)
+{
+    courier_close(app->courier);
+}
+
+static enum fault publisher_start(struct app *app)
+{
+    const struct publisher_options options = { &app->places.ledger, app->config.publish, app->config.publish_password_file };
+    return publisher_open(&app->publisher, &options, app->gate, app->clerk);
+}
+
+static void publisher_stop(struct app *app)
+{
+    publisher_close(app->publisher);
+}
+
+static enum fault blocks_start(struct app *app)
+{
+    return blocks_open(&app->blocks, app->blocks_path);
+}
+
+static void blocks_stop(struct app *app)
+{
+    blocks_close(app->blocks);
+}
+
+/* The rest is for the system, and for what is not counted as ours: pages of files, buffers of sockets. */
+#define MEMORY_SHARE_PERCENT 80
+
+static uint64_t memory_cap(const struct config *config)
+{
+    if (config->memory_mb_max > 0) return (uint64_t)config->memory_mb_max << 20;
+    uint64_t cap = memory_machine() / 100 * MEMORY_SHARE_PERCENT;
+    log_info("main", "memory is capped at %" PRIu64 " MiB (memory_mb_max)", cap >> 20);
+    return cap;
+}
+
+static enum fault guard_start(struct app *app)
+{
+    struct guard_options options = {
+        .connections_max = (uint32_t)app->config.connections_max,
+        .memory_bytes_max = memory_cap(&app->config),
+        .breaker = BREAKER_NUMBERS_DEFAULT,
+    };
+    options.breaker.window_ms = (uint32_t)app->config.breaker_window_ms;
+    options.breaker.share_percent = (uint32_t)app->config.breaker_share_percent;
+    options.breaker.slow_ms = (uint32_t)app->config.breaker_slow_ms;
+    options.breaker.open_ms = (uint32_t)app->config.breaker_open_ms;
+    options.breaker.probes = (uint32_t)app->config.breaker_probes;
+    char mistake[256];
+    bool reads = networks_parse(&options.proxies, slice_of(app->config.proxies), mistake) &&
+                 limit_terms_read(&options.limits, slice_of(app->config.limits), mistake);
+    assert(reads); /* the table of options has looked */
+    enum fault fault = guard_open(&app->guard, &options);
+    if (fault != FAULT_NONE) return fault;
+    fault = shop_share_limits(&app->shop, app->guard);
+    if (fault != FAULT_NONE) guard_close(app->guard);
+    return fault;
+}
+
+static void guard_stop(struct app *app)
+{
+    guard_close(app->guard);
+}
+
+static void lines_declare_all(struct app *app)
+{
+    struct line_declared declared[LINES_DECLARED_MAX];
+    for (int64_t i = 0; i < app->config.lines_count; i++) {
+        const struct config_line *line = &app->config.lines[i];
+        memcpy(declared[i].name, line->name, sizeof declared[i].name);
+        declared[i].terms = (struct line_terms){ (uint32_t)line->rate, (uint32_t)line->size, (uint32_t)line->timeout_ms };
+    }
+    lines_declare(app->lines, declared, (uint32_t)app->config.lines_count);
+}
+
+static enum fault lines_begin(struct app *app)
+{
+    const struct lines_options options = { .waiters_max = (uint32_t)app->config.connections_max,
+                                           .heartbeat_ms = (uint32_t)app->config.place_heartbeat_ms };
+    enum fault fault = lines_open(&app->lines, &options);
+    if (fault != FAULT_NONE) return fault;
+    lines_declare_all(app);
+    return lines_start(app->lines);
+}
+
+static void lines_end(struct app *app)
+{
+    lines_close(app->lines);
+}
+
+static enum fault server_begin(struct app *app)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t reactors = app->config.reactors > 0 ? (uint32_t)app->config.reactors : (uint32_t)cores;
+    struct server_options options = {
+        .http = app->config.http,
+        .resp = app->config.resp,
+        .tls_cert = app->config.tls_cert,
+        .tls_key = app->config.tls_key,
+        .places = { &app->places.ledger, app->places.replica ? &app->places.read : NULL },
+        .reactors = reactors < REACTORS_MAX ? reactors : REACTORS_MAX,
+        .connections_max = (uint32_t)app->config.connections_max,
+        .query_threads = (uint32_t)app->config.query_threads,
+        .drain_ms_max = (uint32_t)app->config.drain_ms_max,
+        .token_purchase_ttl_s = (uint32_t)app->config.token_purchase_ttl_s,
+        .payment_tolerance_s = (uint32_t)app->config.payment_tolerance_s,
+    };
+    const struct doors doors = { .coupon = strcmp(app->config.door_coupon, "on") == 0,
+                                 .claim = strcmp(app->config.door_claim, "on") == 0,
+                                 .cart = strcmp(app->config.door_cart, "on") == 0 };
+    doors_collect(&doors, &options.doors);
+    const struct rooms rooms = { .gate = app->gate,
+                                 .people = app->people,
+                                 .clerk = app->clerk,
+                                 .courier = app->courier,
+                                 .publisher = app->publisher,
+                                 .guard = app->guard,
+                                 .lines = app->lines,
+                                 .blocks = app->blocks,
+                                 .payment_keys = app->payment_keys,
+                                 .resp_accounts = app->resp_accounts };
+    enum fault fault = server_open(&app->server, &options, &rooms);
+    if (fault != FAULT_NONE) return fault;
+    server_check_lines(app->server);
+    app->server->luck_sale = (uint64_t)app->config.door_luck_sale;
+    return server_start(app->server);
+}
+
+static void server_end(struct app *app)
+{
+    lines_shut(app->lines); /* those in line are answered, too */
+    server_drain(app->server);
+    server_close(app->server);
+}
+
+static const struct {
+    const char *name;
+    enum fault (*start)(struct app *app);
+    void (*stop)(struct app *app);
+} steps[] = {
+    { "data folder", folder_start, folder_stop },
+    { "ledger", ledger_start, ledger_stop },
+    { "gate", gate_begin, gate_end }, /* replay: only what is proved is served */
+    { "RESP accounts", resp_accounts_start, resp_accounts_end },
+    { "people", people_start, people_end },
+    { "payment secrets", payment_keys_start, payment_keys_end },
+    { "clerk", clerk_start, clerk_stop },
+    { "courier", courier_start, courier_stop },
+    { "publisher", publisher_start, publisher_stop },
+    { "block list", blocks_start, blocks_stop },
+    { "guard", guard_start, guard_stop },
+    { "lines", lines_begin, lines_end },
+    { "gateway", server_begin, server_end },
+};
+#define STEPS (sizeof steps / sizeof *steps)
+
+/* SIGHUP: the options that can change while running are read again; a mistake changes nothing. */
+static void app_reload(struct app *app, int argc, char **argv)
+{
+    struct config config;
+    struct config_mistake mistake;
+    if (config_load(&config, config_file(argc, argv), argc, argv, &mistake) != FAULT_NONE) {
+        log_error("main", "not reloaded: %s", mistake.text);
+        return;
+    }
+    struct limit_terms limits, now;
+    char wrong[LIMIT_MISTAKE_BYTES];
+    bool reads = limit_terms_read(&limits, slice_of(config.limits), wrong);
+    assert(reads);                                                        /* the table of options has looked */
+    bool limits_changed = strcmp(app->config.limits, config.limits) != 0; /* else what an admin has set stays */
+    int taken = config_reload(&app->config, &config, &mistake);
+    log_set_level(log_level_of(app->config.log_level));
+    server_reload_tls(app->server);
+    people_reload(app->people);
+    payment_keys_reload(app->payment_keys);
+    resp_accounts_reload(app->resp_accounts);
+    lines_declare_all(app);
+    server_check_lines(app->server);
+    app->server->luck_sale = (uint64_t)app->config.door_luck_sale;
+    if (limits_changed) guard_change_limits(app->guard, &limits, LIMITS_ALL, &now);
+    shed_set_memory(&app->guard->shed, memory_cap(&app->config));
+    const struct courier_pace pace = courier_pace(&app->config);
+    courier_set_pace(app->courier, &pace);
+    log_info("main", "reloaded: %d options changed", taken);
+    if (mistake.text[0] != '\0') log_warn("main", "these changed too and count only after a restart: %s", mistake.text);
+}
+
+/* SIGUSR2 is our own word for it, but anybody can say it. */
+static bool disk_has_failed(struct app *app)
+{
+    struct gate_status status;
+    gate_status(app->gate, &status);
+    return status.poisoned;
+}
+
+/* Until told to stop; the exit code. */
+static int app_wait(struct app *app, const sigset_t *signals, int argc, char **argv)
+{
+    for (;;) {
+        int number = 0;
+        if (sigwait(signals, &number) != 0) continue;
+        if (number == SIGHUP) {
+            app_reload(app, argc, argv);
+        } else if (number == SIGUSR2 && disk_has_failed(app)) {
+            log_error("main", "the disk failed: nothing can be promised any more; stopping");
+            app->server->options.drain_ms_max = POISON_DRAIN_MS;
+            return EXIT_FAILED;
+        } else if (number != SIGUSR2) {
+            log_info("main", "stopping: answering what is under way");
+            return EXIT_OK;
+        }
+    }
+}
+
+/* The path an option gives, or a name in the data folder. */
+static void path_choose(char out[PATH_BYTES], const char *given, const char *data, const char *name)
+{
+    bool chosen = given[0] != '\0';
+    snprintf(out, PATH_BYTES, "%s%s%s", chosen ? given : data, chosen ? "" : "/", chosen ? "" : name);
+}
+
+int command_serve(int argc, char **argv)
+{
+    static struct app app;
+    if (!command_options(&app.config, argc, argv)) return EXIT_USAGE;
+    log_set_level(log_level_of(app.config.log_level));
+    if (!command_places(&app.places, &app.config) || !command_gate(&app.gate_place, &app.config)) return EXIT_USAGE;
+    snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
+    path_choose(app.keys_path, app.config.keys, app.config.data, "keys");
+    path_choose(app.blocks_path, app.config.blocks, app.config.data, "blocks");
+    path_choose(app.payment_keys_path, app.config.payment_keys, app.config.data, "payment_keys");
+
+    static const int heard[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaddset(&signals, heard[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it */
+    signal(SIGPIPE, SIG_IGN);
+
+    size_t started = 0;
+    enum fault fault = FAULT_NONE;
+    while (started < STEPS && (fault = steps[started].start(&app)) == FAULT_NONE) started++;
+    int code = fault == FAULT_NONE ? EXIT_OK : app.shop.damaged ? EXIT_DAMAGED : EXIT_FAILED;
+    if (fault == FAULT_NONE) {
+        const char *resp = app.server->resp_address;
+        printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);
+        fflush(stdout);
+        code = app_wait(&app, &signals, argc, argv);
+    }
+    while (started > 0) steps[--started].stop(&app);
+    return code;
+}
