@@ -52,8 +52,12 @@ class MariaDB:
         self.socket = self.folder / "s"
         self.process = None
         self.user = ["--user=root"] if getpass.getuser() == "root" else []
+        # Whoever starts clears the temporary tables in its folder for such things, which are others' where it is not its own.
+        (self.folder / "tmp").mkdir()
+        self.environment = {**os.environ, "TMPDIR": str(self.folder / "tmp")}
         made = subprocess.run([program("mariadb-install-db", "mysql_install_db"), "--no-defaults", f"--datadir={self.folder / 'data'}",
-                               "--skip-test-db", "--auth-root-authentication-method=normal", *self.user], capture_output=True, timeout=120)
+                               "--skip-test-db", "--auth-root-authentication-method=normal", *self.user], capture_output=True, timeout=120,
+                              env=self.environment)
         assert made.returncode == 0, f"mariadb-install-db: {made.stdout.decode()} {made.stderr.decode()}"
 
     def start(self, *more):
@@ -63,7 +67,7 @@ class MariaDB:
                    "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--max-connections=2000", "--performance-schema=off", *self.flags, *more]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                                            preexec_fn=end_with_parent)
+                                            env=self.environment, preexec_fn=end_with_parent)
         end = time.monotonic() + READY_S_MAX
         while True:
             try:
