@@ -161,7 +161,10 @@ void peer_settle(struct resp_peer *peer)
     } else if (idle && peer->ended) {
         peer_close(peer);
     } else {
-        peer_pause(peer, !peer_may_run(peer) || peer_reactor(peer)->draining);
+        /* Most send nothing while they wait for an answer, and stopping and starting to read costs as much as reading. Who
+         * does is read once. */
+        bool waits = peer->slow != NULL && peer->input_len == 0 && !peer->writing;
+        peer_pause(peer, (!peer_may_run(peer) && !waits) || peer_reactor(peer)->draining);
     }
 }
 
