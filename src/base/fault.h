@@ -10,6 +10,7 @@ enum fault {
     FAULT_IN_USE,  /* someone else holds the folder or the port */
     FAULT_CONFIG,  /* what the operator gave cannot be used */
     FAULT_LEDGER,  /* the database failed */
+    FAULT_UNSURE,  /* the database was told to commit, and nobody heard whether it did */
     FAULT_MEMORY,  /* the system has no memory left */
     FAULT_TIMEOUT, /* bounded waiting came to its bound */
     FAULT_FENCED,  /* someone else has the job now: what we were about to write is theirs to write */

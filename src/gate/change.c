@@ -69,7 +69,8 @@ enum verdict change_failed(const struct change *change)
 }
 
 /* A connection that was lost is made again, and what stood in the way of the first try is gone with it: the second says how
- * things are. What is asked twice is done once. */
+ * things are. But what may have been committed is not done again: units would be added once more, and whoever has ended a
+ * hold would hear that there is none. */
 static void change_work(struct crew_job *job, void *tools)
 {
     struct change *change = (struct change *)((char *)job - offsetof(struct change, job));
@@ -84,6 +85,7 @@ static void change_work(struct crew_job *job, void *tools)
         if (change->fault == FAULT_NONE) return;
         ledger_close(own->ledger);
         own->ledger = NULL;
+        if (change->fault == FAULT_UNSURE && !change->repeatable) return;
     }
 }
 

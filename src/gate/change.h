@@ -26,6 +26,7 @@ struct change {
     void (*again)(struct change *change);                             /* on the lane, in a moment */
     enum fault fault;                                                 /* of work */
     bool begun;                                                       /* work has been called: it may have written */
+    bool repeatable;                                                  /* work that is called twice is done once */
 
     /* What is asked. Slices point to the texts below. */
     uint64_t sale_id, order_no, number;

@@ -339,6 +339,7 @@ void remote_pay(struct gate_lane *base, struct payment *payment, struct gate_tic
     change->order_no = payment->order_no;
     change->payment = *payment;
     change->payment.ref = change_text(change->ref, sizeof change->ref, payment->ref);
+    change->repeatable = true; /* by its ref */
     pay_begin(change);
 }
 

@@ -233,6 +233,7 @@ void remote_stock(struct gate_lane *base, struct asker *asker, uint64_t sale_id,
         change_end(change, VERDICT_NO_SUCH_SALE);
     } else {
         change->number = numbers_next(&remote->numbers, remote_now_ms(&remote->gate));
+        change->repeatable = true; /* by that */
         withdraw_ask(change);
     }
 }

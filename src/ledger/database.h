@@ -279,7 +279,8 @@ struct ledger {
 };
 
 /* Which fault a failure is: FAULT_DAMAGE for a malformed file, FAULT_TIMEOUT for what others lock, FAULT_SPACE for a full
- * disk, FAULT_LEDGER for all else. BEGIN waits for the lock of those who write. */
+ * disk, FAULT_UNSURE for a commit whose answer was lost, FAULT_LEDGER for all else. BEGIN waits for the lock of those who
+ * write. */
 enum fault ledger_begin(struct ledger *ledger, enum transaction kind) MUST_USE;
 enum fault ledger_commit(struct ledger *ledger) MUST_USE;
 void ledger_undo(struct ledger *ledger);        /* rolls back if a transaction is open */

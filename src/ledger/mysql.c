@@ -331,9 +331,10 @@ static enum fault mysql_commit_now(struct ledger *ledger)
 {
     struct mysql_connection *connection = mysql_of(ledger);
     enum fault fault = transaction_check(ledger);
-    if (fault == FAULT_NONE) fault = mysql_run(ledger, "COMMIT");
+    if (fault != FAULT_NONE) return fault;
+    fault = mysql_run(ledger, "COMMIT");
     if (fault == FAULT_NONE) connection->in_transaction = false;
-    return fault;
+    return fault != FAULT_NONE && mysql_lost(connection->error) ? FAULT_UNSURE : fault;
 }
 
 static void mysql_undo(struct ledger *ledger)
