@@ -97,14 +97,30 @@ static void take_undo(struct flight *flight)
     flight_call(flight, GATE_SCRIPT_UNDO, 4, take_undone);
 }
 
+/* What became of an order stands in the ledger first: it is told as it stands there. One that has ended keeps its buyer from
+ * no other; the gate is about to hear of that, and is asked again. */
+static void filed_before(struct flight *flight)
+{
+    if (flight->kind == FLIGHT_GRAB) flight->order = flight->job.take.there;
+    bool counts = flight->order.state == ORDER_HELD || flight->order.state == ORDER_PAID;
+    if (flight->ticket != NULL && flight->verdict == VERDICT_ALREADY_WON && !counts) {
+        keeper_errands(flight->lane->remote->keeper);
+        flight_wait(flight);
+    } else {
+        take_filed(flight);
+    }
+}
+
 /* What the ledger said of it. */
 static void take_judged(struct flight *flight)
 {
     const struct ledger_take *take = &flight->job.take;
     switch (take->result) {
     case TAKE_FILED:
-    case TAKE_FILED_BEFORE:
         take_filed(flight);
+        return;
+    case TAKE_FILED_BEFORE:
+        filed_before(flight);
         return;
     case TAKE_STALE:
         /* One that was told before (ack = gate) is asked for again, too: as long as there is one left it is kept. */

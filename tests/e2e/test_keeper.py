@@ -228,6 +228,25 @@ def test_a_release_that_its_node_did_not_live_to_tell_is_told_by_another(nodes):
     assert other.win(sale, "bob")
 
 
+def test_what_became_of_an_order_is_told_as_the_ledger_has_it(nodes):
+    """The gate has not heard of it yet: asked again with its key the order is told as it is, and its buyer may have another."""
+    one, two = nodes.start(), nodes.start()
+    shop, other = Shop(one), Shop(two)
+    sale = shop.sale(stock=2, pay_within_s=600)["id"]
+    order = shop.win(sale, "ann", key="k")
+    eventually(lambda: settled(nodes, sale))
+    pauser = nodes.redis()
+    pauser.execute_command("CLIENT", "PAUSE", "30000", "WRITE")
+    with one.connect() as client:
+        client.send(request_bytes("POST", f"/v1/orders/{order['no']}/cancel", {}, shop.buyer("ann")))
+        eventually(lambda: nodes.ledger().orders(sale)[0]["state"] == 2)
+        one.kill()
+    pauser.execute_command("CLIENT", "UNPAUSE")
+    assert other.win(sale, "ann", key="k") == {**order, "state": "cancelled"}
+    assert other.win(sale, "ann")["no"] != order["no"]
+    assert other.counts(sale) == (2, 1, 1, 0)
+
+
 def test_units_that_are_added_while_a_sale_is_built_are_added_once(nodes):
     one, two = nodes.start(), nodes.start()
     shop = Shop(one)
