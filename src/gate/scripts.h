@@ -5,7 +5,8 @@
  * or Valkey; every key is named in KEYS, so a cluster takes them too.
  *
  * KEYS of each, all seven, in this order. P is the prefix; the braces put a sale's keys on one machine of a cluster.
- *   P{sale:ID}:state   hash    terms, counts (packed, see below), seller, fixed; loaded while a load is under way
+ *   P{sale:ID}:state   hash    terms, counts (packed, see below), seller, fixed; loaded while a load is under way;
+ *                              claimed where a load brought claims: the highest number of them
  *   P{sale:ID}:buyers  hash    buyer -> "grabs returns no": orders that count (held or paid), orders that have ended, the
  * one that counted last (0: none) P{sale:ID}:orders  hash    number -> order line P{sale:ID}:keys    hash    buyer NUL key
  * -> number; NUL id -> units added, for each id of a restock P{sale:ID}:tokens  hash    buyer -> nonce of a purchase token

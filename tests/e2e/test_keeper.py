@@ -247,6 +247,21 @@ def test_what_became_of_an_order_is_told_as_the_ledger_has_it(nodes):
     assert other.counts(sale) == (2, 1, 1, 0)
 
 
+def test_a_claim_number_is_given_once_also_where_one_before_it_was_lost(nodes):
+    """A claim of another node may be filed before one that was given first, and that one never: the next number is above all there are."""
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=20, admission="open")["id"]
+    names = [shop.win(sale)["buyer"] for _ in range(3)]
+    for no in (10 ** 15, 10 ** 15 + 1):
+        assert lost_win(nodes, sale, "", no)[0] == "WON"
+    names.append(shop.win(sale)["buyer"])
+    assert names == ["claim:1", "claim:2", "claim:3", "claim:6"]
+    nodes.redis().flushall()
+    for _ in range(6):
+        names.append(eventually(lambda: (got := shop.grab(sale)).status != 503 and got, 20).json()["order"]["buyer"])
+    assert len(set(names)) == len(names) == len(nodes.ledger().orders(sale)), names
+
+
 def test_units_that_are_added_while_a_sale_is_built_are_added_once(nodes):
     one, two = nodes.start(), nodes.start()
     shop = Shop(one)

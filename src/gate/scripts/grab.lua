@@ -19,15 +19,17 @@ if not units or not is_number(no) or (nonce ~= '0' and not is_number(nonce)) or
 end
 --@include open
 
--- The name. A claim is named by its number, so who asks again is not found by name.
-local claims = false
+-- The name. A claim is named by its number, so who asks again is not found by name. Numbers go on above all that a load has
+-- brought: where some were lost before they were filed, there are higher ones than orders.
+local claims, claimed = false, nil
 if admission == @GATE_ADMISSION_OPEN@ then
     if string.find(buyer, '^claim:') or string.find(buyer, '^key:') or string.find(buyer, '^cut:') then
         return { 'BAD_INPUT' }
     end
     if buyer == '' and key == '' then
         claims = true
-        buyer = string.format('claim:%.0f', orders_made + 1)
+        claimed = tonumber(redis.call('HGET', KEYS[1], 'claimed') or nil)
+        buyer = string.format('claim:%.0f', math.max(orders_made, claimed or 0) + 1)
     elseif buyer == '' then
         if not is_kept(made, @BUYER_BYTES_MAX@) or not (string.find(made, '^key:') or string.find(made, '^cut:')) then
             return { 'BAD_INPUT' }
@@ -135,6 +137,7 @@ local line = (pay_by ~= '0' and '0 ' or '1 ') .. ARGV[7] .. ' ' .. amount .. ' '
 if redis.call('HSETNX', KEYS[3], no, line) == 0 then return { 'NUMBER_TAKEN', now, available + units } end
 --@include save
 redis.call('HSET', KEYS[2], buyer, entry and (grabs + 1) .. ' ' .. returns .. ' ' .. no or '1 0 ' .. no)
+if claimed then redis.call('HSET', KEYS[1], 'claimed', string.sub(buyer, #'claim:' + 1)) end
 if key ~= '' then redis.call('HSET', KEYS[4], buyer .. '\0' .. key, no) end
 if nonce ~= '0' then redis.call('HDEL', KEYS[5], buyer) end
 if pay_by ~= '0' then redis.call('ZADD', KEYS[6], pay_by, no) end

@@ -133,13 +133,14 @@ while at <= #ARGV do
 end
 if #new + #givens / 2 > @GATE_ITEMS_MAX@ or #new + #givens == 0 then return { 'BAD_INPUT' } end
 
-local lines, places, holds, keys, has, buyers = {}, {}, {}, {}, {}, {}
+local lines, places, holds, keys, has, buyers, claimed = {}, {}, {}, {}, {}, {}, 0
 if #new > 0 then
     local known = redis.call('HMGET', KEYS[3], unpack(numbers))
     local entries = redis.call('HMGET', KEYS[2], unpack(names))
     for i = 1, #names do
         local grabs, returns, standing = buyer_read(entries[i])
         buyers[i] = { grabs, returns, standing }
+        claimed = math.max(claimed, tonumber(string.match(names[i], '^claim:(%d+)$') or 0))
     end
     for i = 1, #new do
         local no, order = numbers[i], new[i]
@@ -188,4 +189,7 @@ if #keys > 0 then redis.call('HSET', KEYS[4], unpack(keys)) end
 if #holds > 0 then redis.call('ZADD', KEYS[6], unpack(holds)) end
 for buyer, nonce in pairs(spare) do redis.call('HSET', KEYS[5], buyer, nonce) end
 redis.call('HSET', KEYS[1], 'loaded', struct.pack('>dddd', held_loaded, sold_loaded, orders, tokens))
+if admission == @GATE_ADMISSION_OPEN@ and claimed > tonumber(redis.call('HGET', KEYS[1], 'claimed') or 0) then
+    redis.call('HSET', KEYS[1], 'claimed', string.format('%.0f', claimed))
+end
 return { 'DONE', now, available, orders, tokens }
