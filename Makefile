@@ -89,7 +89,7 @@ help:
 	@echo 'make cluster    several machines on this one: MariaDB, a Redis Cluster, three nodes, nginx; make cluster-stop ends it'
 	@echo 'make test       every test; the last line is "N passed, N failed"'
 	@echo 'make bench      throughput and latency against nginx, interleaved'
-	@echo 'make campaign   the long runs: kill -9, power loss, a receiver dead for minutes'
+	@echo 'make campaign   the long runs: kill -9 of one machine and of several, power loss, a receiver dead for minutes'
 	@echo 'make asan|tsan  the tests under AddressSanitizer + UBSan, or ThreadSanitizer'
 	@echo 'make fuzz T=http [SECONDS=60]'
 	@echo 'make fmt        clang-format over every C file'

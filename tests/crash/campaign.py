@@ -8,10 +8,13 @@
               any options: every event arrives, signed and in order
   histories   what ten clients of three nodes see, also of a Redis that forgets everything, is linearizable: 1,000 histories by default
   partitions  nodes, Redis and the database cut off from each other, and two Redis masters at once, in network namespaces: 20 rounds by default
-  proof       the same runs with a disk that lies about syncs, or drops writes: they must be caught, or the runs above prove nothing
+  several     kill -9 of a node, of the Redis master that has a sale, of MariaDB, of two of them at once, and FLUSHALL, while three nodes sell: 200
+              cycles of each by default (several.py)
+  proof       the same runs with a disk that lies about syncs, or drops writes, and with nodes that tell of wins before the ledger has them: they
+              must be caught, or the runs above prove nothing
 
-Each cycle of the crashes is a witness's load, a crash, a restart and a check of everything the witness was told (witness.py). The last line is
-"N passed, N failed". What failed is kept where the line of the failure says."""
+Each cycle of the crashes is a witness's load, a crash, a restart and a check of everything the witness was told (witness.py; several_witness.py
+checks after every ten). The last line is "N passed, N failed". What failed is kept where the line of the failure says."""
 
 import argparse
 import contextlib
@@ -32,6 +35,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 from harness import BINARY, Server, ServerDied  # noqa: E402
 from machines import Island  # noqa: E402
+from several import KINDS, Several  # noqa: E402
+from several_witness import SeveralWitness  # noqa: E402
 from test_disk import killed_at  # noqa: E402
 from test_linear import history_forgetful, history_whole, three_nodes  # noqa: E402
 from test_partition import cut_off, make_world, split  # noqa: E402
@@ -41,6 +46,7 @@ from witness import Lost, Witness  # noqa: E402
 EXT4_SHUTDOWN = (2 << 30) | (4 << 16) | (ord("X") << 8) | 125  # _IOR('X', 125, __u32)
 NO_LOG_FLUSH = 2
 CYCLES_PER_FOLDER = 50
+CYCLES_PER_SALE = 10
 POINT_CALLS = ("pwrite64", "fdatasync", "fsync", "rename", "unlink")
 
 
@@ -299,6 +305,49 @@ def partitions_run(score, rounds):
                     score.bad(f"partitions, {scene.__name__}", error)
 
 
+def several_spell(score, kind, cycles, done, rng):
+    """Cycles of one kind on one shop; sales are new every so often. How many there have been then."""
+    with Several(rng.randrange(2 ** 32)) as several:
+        try:
+            for _ in range(min(CYCLES_PER_FOLDER, cycles - done) // CYCLES_PER_SALE or 1):
+                witness = SeveralWitness(several, rng.randrange(2 ** 32))
+                with witness.load():
+                    for _ in range(min(CYCLES_PER_SALE, cycles - done)):
+                        several.cycle(kind, witness)
+                        done += 1
+                        score.good(f"several, {kind}", done, cycles, witness.summary())
+                witness.finish()
+        except Exception as error:
+            place = tempfile.mkdtemp(prefix="stampede-campaign-")
+            several.keep(place)
+            score.bad(f"several, {kind}", f"{error!r}\n  logs are kept in {place}")
+            done += 1
+    return done
+
+
+def several_run(score, cycles, rng):
+    for kind in KINDS:
+        done = 0
+        while done < cycles:
+            done = several_spell(score, kind, cycles, done, rng)
+
+
+def several_proof(score, rng, tries=20):
+    """Wins that are told before they are filed are lost with the Redis that gave them, and that must be seen."""
+    name = "proof: wins told too early are seen by FLUSHALL"
+    with Several(rng.randrange(2 ** 32), "--ack", "gate") as several:
+        witness = SeveralWitness(several, rng.randrange(2 ** 32))
+        try:
+            with witness.load():
+                for _ in range(tries):
+                    several.cycle("flush", witness)
+            witness.check()
+        except Lost as caught:
+            score.good(name, 1, 1, f"caught: {str(caught).splitlines()[0][:150]}")
+            return
+        score.bad(name, f"not caught in {tries} cycles: the campaign cannot see a lost order")
+
+
 def main():
     parser = argparse.ArgumentParser(description="The runs that take minutes.")
     parser.add_argument("--kills", type=int, default=1000, help="cycles of kill -9 (default 1000)")
@@ -307,6 +356,7 @@ def main():
     parser.add_argument("--outage", type=int, default=200, help="seconds that a receiver of webhooks is dead (default 200; 0: leave it out)")
     parser.add_argument("--histories", type=int, default=1000, help="histories of three nodes (default 1000; 0: leave them out)")
     parser.add_argument("--partitions", type=int, default=20, help="rounds of lost packets (default 20; 0: leave them out)")
+    parser.add_argument("--several", type=int, default=200, help="cycles of each fault of several machines (default 200; 0: leave them out)")
     parser.add_argument("--seed", type=int, default=None, help="repeat the choices of another run (not its timing)")
     given = parser.parse_args()
     seed = random.randrange(2 ** 32) if given.seed is None else given.seed
@@ -326,6 +376,9 @@ def main():
         histories_run(score, given.histories, rng)
     if given.partitions:
         partitions_run(score, given.partitions)
+    if given.several:
+        several_proof(score, rng)
+        several_run(score, given.several, rng)
     print(f"{score.passed} passed, {score.failed} failed")
     sys.exit(1 if score.failed else 0)
 

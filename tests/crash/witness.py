@@ -239,10 +239,11 @@ class RespAnswer:
 
     def __init__(self, grab, reply):
         self.reply = reply
+        self.code = reply.code if isinstance(reply, Error) else reply[0]
         if isinstance(reply, Error):
-            self.status = 503 if reply.code in ("BUSY", "OUTCOME_UNKNOWN") else 400
+            self.status = 503 if self.code in ("BUSY", "OUTCOME_UNKNOWN") else 400
         else:
-            self.status = 201 if reply[0] == "WON" else 409
+            self.status = 201 if self.code == "WON" else 409
             self.order = {"no": reply[1], "sale": grab.sale, "buyer": grab.buyer, "units": grab.units}
 
     def json(self):
