@@ -200,13 +200,16 @@ static void names_read(void *arg, const struct redis_reply *reply)
     names->end = slice_is(cursor, "0");
 }
 
-/* All who had won when the sale had made so many orders, and maybe some who won after. */
-static void winners_fetch(struct keeper *keeper, uint64_t sale_id, uint64_t orders_made)
+/* All who had won when the sale had made so many orders, and maybe some who won after. A sale that is built anew meanwhile
+ * shows only a part of them; its epoch is another then. */
+static void winners_fetch(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
 {
+    struct peek before, after;
+    sale_peek(keeper, sale_id, epoch, &before);
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
     struct names names = { .cursor = "0" };
     sale_keys(keeper->remote, sale_id, keys);
-    while (!names.end && !names.failed && !keeper_stopping(keeper)) {
+    while (before.state == PEEK_GOOD && !names.end && !names.failed && !keeper_stopping(keeper)) {
         const struct slice argv[] = { SLICE("HSCAN"), slice_of(keys[1]), slice_of(names.cursor), SLICE("COUNT"),
                                       SLICE("1000") };
         struct command_ask ask = { .argv = argv, .argc = 5, .key = argv[1], .read = names_read, .arg = &names };
@@ -218,8 +221,9 @@ static void winners_fetch(struct keeper *keeper, uint64_t sale_id, uint64_t orde
         names.buyers[i].data = next;
         next += names.buyers[i].len;
     }
-    if (names.end && !names.failed && names.count > 0 &&
-        !shelf_winners(keeper->remote->shelf, sale_id, orders_made, names.buyers, names.count))
+    sale_peek(keeper, sale_id, epoch, &after);
+    if (names.end && !names.failed && names.count > 0 && after.state == PEEK_GOOD &&
+        !shelf_winners(keeper->remote->shelf, sale_id, &before.counts, names.buyers, names.count))
         keeper_note_memory(keeper);
     free(names.buyers);
     free(names.text);
@@ -234,13 +238,13 @@ static void asked_seen(struct keeper *keeper, uint64_t sale_id, const struct pee
         return;
     }
     for (size_t i = 0; i < wanted->count; i++) {
-        if (wanted->ids[i] == sale_id) wanted->epochs[i] = peek->counts.counts.available == 0 ? peek->counts.orders_made : 0;
+        if (wanted->ids[i] == sale_id && peek->counts.counts.available == 0) wanted->epochs[i] = peek->epoch;
     }
 }
 
 struct asked {
     struct keeper *keeper;
-    struct peek_list list, wanted; /* wanted: in place of the epoch, how many orders the sale had made */
+    struct peek_list list, wanted; /* wanted: those that are sold out; epoch 0: it is not */
 };
 
 static void asked_look(uint64_t sale_id, bool winners, void *arg)

@@ -440,19 +440,20 @@ void shelf_leave(const struct shelf *shelf, uint64_t sale_id)
         continue;
 }
 
-bool shelf_winners(struct shelf *shelf, uint64_t sale_id, uint64_t orders_made, const struct slice *buyers, size_t count)
+bool shelf_winners(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *then, const struct slice *buyers,
+                   size_t count)
 {
     uint32_t *hashes = count > 0 && count <= WINNERS_MAX ? malloc(count * sizeof *hashes) : NULL;
     if (hashes == NULL) return false;
     for (size_t i = 0; i < count; i++) hashes[i] = winner_hash(shelf, sale_id, buyers[i]);
     pthread_mutex_lock(&shelf->lock);
     struct shelf_cell *cell = cell_find(shelf, sale_id);
-    if (cell != NULL && shelf->winners.entries + count <= WINNERS_MAX) {
+    if (cell != NULL && cell->epoch == then->epoch && shelf->winners.entries + count <= WINNERS_MAX) {
         winners_forget(shelf, cell);
         for (size_t i = 0; i < count; i++) filter_add(&shelf->winners, hashes[i]);
         cell->winners = hashes;
         cell->winners_count = (uint32_t)count;
-        atomic_store_explicit(&cell->winners_made, orders_made, memory_order_release);
+        atomic_store_explicit(&cell->winners_made, then->orders_made, memory_order_release);
         hashes = NULL;
     }
     pthread_mutex_unlock(&shelf->lock);

@@ -78,8 +78,10 @@ enum shelf_turn {
 };
 enum shelf_turn shelf_enter(const struct shelf *shelf, uint64_t sale_id, uint64_t now_ms, const struct shelf_share *share);
 void shelf_leave(const struct shelf *shelf, uint64_t sale_id);
-/* buyers: all who had won in the sale when it had made so many orders. False: no memory. */
-bool shelf_winners(struct shelf *shelf, uint64_t sale_id, uint64_t orders_made, const struct slice *buyers, size_t count);
+/* buyers: all who had won in the sale when it had made so many orders, in that epoch; passed over where the shelf has
+ * another by now. False: no memory. */
+bool shelf_winners(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *then, const struct slice *buyers,
+                   size_t count);
 /* Sales that somebody asked for within the last ms, and whether their winners are wanted. */
 void shelf_each_asked(struct shelf *shelf, uint64_t since_mono_ms, void (*look)(uint64_t sale_id, bool winners, void *arg),
                       void *arg);

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from gate_scripts import Gate
-from harness import Shop, crowd, eventually, request_bytes, time_text
+from harness import Shop, crowd, eventually, problem, request_bytes, time_text
 from nodes import PREFIX, Nodes
 from redis_servers import RedisSentinels
 
@@ -384,6 +384,24 @@ def test_a_node_that_stood_still_goes_on(nodes):
     eventually(lambda: shop.counts(sale) == other.counts(sale) == (10, 8, 0, 2))
     assert shop.win(sale, "cat")
     assert shop.grab(sale, "bob").json()["code"] == "ALREADY_WON"
+
+
+def test_who_cannot_ask_redis_does_not_say_that_all_is_sold(nodes):
+    """Units may have come back that the node cannot hear of."""
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=1)["id"]
+    shop.win(sale, "ann")
+    for _ in range(20):
+        problem(shop.grab(sale, "bob"), 409, "SOLD_OUT")
+        time.sleep(0.02)
+    nodes.own.pause()
+    try:
+        assert shop.act(sale, "stock", {"add": 5}).status in (200, 503)
+        eventually(lambda: shop.grab(sale, "bob").status == 503, 20)
+        problem(shop.grab(sale, "bob"), 503)
+    finally:
+        nodes.own.resume()
+    eventually(lambda: shop.grab(sale, "bob", key="k").status == 201, 20)
 
 
 def test_who_asks_again_when_all_is_sold_is_told_what_they_have(nodes):

@@ -199,7 +199,7 @@ static void sell_out_asked(struct shelf *shelf, uint64_t at_ms, uint64_t asked_m
         .epoch = 1, .at_ms = at_ms, .asked_mono_ms = asked_mono_ms, .counts = { .offered = 10, .sold = 10 }, .orders_made = 2
     };
     shelf_count(shelf, 1, &told);
-    assert_true(shelf_winners(shelf, 1, 2, winners, 2));
+    assert_true(shelf_winners(shelf, 1, &told, winners, 2));
 }
 
 static void sell_out(struct shelf *shelf, uint64_t at_ms)
@@ -255,6 +255,27 @@ static void nobody_is_turned_away_once_something_has_changed(void **state)
     sell_out(shelf, 3004);
     put(shelf, 1, 2, 2); /* the gate is built anew */
     assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+}
+
+/* They were read while the gate was built anew, and are maybe not all. */
+static void winners_of_another_epoch_are_passed_over(void **state)
+{
+    struct shelf *shelf = *state;
+    struct grab bob = grab_of(SLICE("bob"));
+    put(shelf, 1, 1, 1);
+    put(shelf, 1, 2, 2);
+    const struct slice winners[] = { SLICE("cat") };
+    struct shelf_counts told = { .epoch = 2,
+                                 .at_ms = 3000,
+                                 .asked_mono_ms = mono_ms() + 60000,
+                                 .counts = { .offered = 10, .sold = 10 },
+                                 .orders_made = 2 };
+    struct shelf_counts before = { .epoch = 1, .orders_made = 2 };
+    shelf_count(shelf, 1, &told);
+    assert_true(shelf_winners(shelf, 1, &before, winners, 1));
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_true(shelf_winners(shelf, 1, &told, winners, 1));
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
 }
 
 /* Another node may have given something back since, and nothing has come from Redis. */
@@ -419,6 +440,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_refusals_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_once_something_has_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_by_what_is_not_fresh, setup, teardown),
+        cmocka_unit_test_setup_teardown(winners_of_another_epoch_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_share_is_part_of_what_is_left_and_never_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(who_leaves_lets_another_in, setup, teardown),
         cmocka_unit_test_setup_teardown(when_all_is_sold_they_wait_for_the_pre_count_and_not_forever, setup, teardown),
