@@ -187,6 +187,9 @@ struct stream_ask {
     uint64_t first_ms; /* of the oldest there was; 0: none */
 };
 bool stream_file(struct keeper *keeper, struct stream_ask *ask);
+/* How many of its oldest LOG_BATCH entries the ledger has not. A Redis that came back with an earlier day's data has many
+ * that it has. */
+enum fault stream_unfiled(struct keeper *keeper, uint64_t sale_id, uint64_t *count) MUST_USE;
 
 /* rebuild.c: puts a sale into Redis as the ledger has it, if it is not there, or anyway. True: it stands there now. */
 bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);

@@ -376,17 +376,12 @@ static void sale_add(const struct sale *sale, uint64_t epoch, void *arg)
     if (!peek_list_add(&table->sales, sale->id, epoch)) table->fault = FAULT_MEMORY;
 }
 
-static void length_read(void *arg, const struct redis_reply *reply)
-{
-    *(int64_t *)arg = reply->type == REDIS_NUMBER ? reply->number : 0;
-}
-
 static enum fault stranger_judge(struct table *table, uint64_t sale_id)
 {
     struct keeper *keeper = table->keeper;
     struct ledger_shelved row;
     bool found;
-    int64_t entries = 0;
+    uint64_t entries;
     enum fault fault = row_read(table, sale_id, &row, &found);
     if (fault != FAULT_NONE) return fault;
     if (!found) {
@@ -395,13 +390,9 @@ static enum fault stranger_judge(struct table *table, uint64_t sale_id)
         if (table->reconcile->repair && sale_unlink(keeper, sale_id)) table->reconcile->repaired++;
         return FAULT_NONE;
     }
-    char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
-    sale_keys(keeper->remote, sale_id, keys);
-    const struct slice argv[] = { SLICE("XLEN"), slice_of(keys[GATE_KEYS - 1]) };
-    struct command_ask ask = { .argv = argv, .argc = 2, .key = argv[1], .read = length_read, .arg = &entries };
-    if (!keeper_command(keeper, &ask)) return FAULT_TIMEOUT;
-    if (entries == 0) return FAULT_NONE;
-    tell(table->reconcile, "sale %" PRIu64 ": it is over, and %" PRId64 " decisions in its log are not filed", sale_id,
+    fault = stream_unfiled(keeper, sale_id, &entries);
+    if (fault != FAULT_NONE || entries == 0) return fault;
+    tell(table->reconcile, "sale %" PRIu64 ": it is over, and %" PRIu64 " decisions in its log are not filed", sale_id,
          entries);
     table->reconcile->differing++;
     if (!table->reconcile->repair) return FAULT_NONE;

@@ -260,3 +260,38 @@ bool stream_file(struct keeper *keeper, struct stream_ask *ask)
     if (ask->refused > 0 && !ask->shut) keeper_ask_rebuild(keeper, ask->sale_id, true);
     return whole;
 }
+
+/* Whether the ledger has what an entry tells. Of what cannot be looked up it is taken that it has not. */
+static enum fault entry_look(struct ledger *ledger, const struct log_entry *entry, bool *filed)
+{
+    struct ledger_order order;
+    struct ledger_token token;
+    *filed = false;
+    if (!entry->takes) return FAULT_NONE;
+    switch (entry->take.decision.kind) {
+    case DECISION_WON:
+        return ledger_order(ledger, entry->take.decision.seq, &order, filed);
+    case DECISION_TOKEN_GIVEN:
+        return ledger_token(ledger, entry->take.decision.seq, &token, filed);
+    default:
+        return FAULT_NONE;
+    }
+}
+
+enum fault stream_unfiled(struct keeper *keeper, uint64_t sale_id, uint64_t *count)
+{
+    struct stream_ask ask = { .sale_id = sale_id, .until_ms = UINT64_MAX };
+    struct ledger *ledger = keeper_ledger(keeper);
+    struct batch *batch = ledger == NULL ? NULL : calloc(1, sizeof *batch);
+    if (batch == NULL) return ledger == NULL ? FAULT_LEDGER : FAULT_MEMORY;
+    batch->ask = &ask;
+    *count = 0;
+    enum fault fault = batch_fetch(keeper, batch) ? FAULT_NONE : FAULT_TIMEOUT;
+    for (uint32_t i = 0; i < batch->count && fault == FAULT_NONE; i++) {
+        bool filed;
+        fault = entry_look(ledger, &batch->entries[i], &filed);
+        *count += !filed;
+    }
+    free(batch);
+    return fault;
+}

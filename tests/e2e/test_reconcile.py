@@ -112,6 +112,27 @@ def test_what_an_earlier_ledger_has_left_in_redis_is_told_at_the_start_and_sells
         assert anew.reconcile().code == 0
 
 
+def test_a_log_that_came_back_with_an_earlier_day_is_no_difference(nodes):
+    """The sale is over and the ledger has what the log tells; what it has not is told."""
+    shop = Shop(nodes.start())
+    sale, _, orders = busy_sales(nodes, shop)
+    gate = nodes.redis()
+    line = gate.hget(nodes.key(sale, "orders"), orders["ann"])
+    assert shop.act(sale, "close").status == 200
+    for name in ("ann", "cat", "dan"):
+        assert shop.client.post(f"/v1/orders/{orders[name]}/cancel", {}, shop.buyer(name)).status == 200
+    other = eventually(lambda: shop.listed(f"/v1/orders?sale={sale}&state=held", shop.seller_token))[0]
+    assert shop.client.post(f"/v1/orders/{other['no']}/cancel", {}, shop.buyer("bob")).status == 200
+    eventually(lambda: gate.pttl(nodes.key(sale, "state")) > 0, 20)
+    fields = {"kind": "won", "epoch": 1, "at": 1, "no": orders["ann"], "nth": 1, "order": line}
+    gate.xadd(nodes.key(sale, "log"), fields)
+    done = nodes.reconcile()
+    assert done.code == 0, done
+    gate.xadd(nodes.key(sale, "log"), {**fields, "no": str(10 ** 15)})
+    done = nodes.reconcile()
+    assert done.code == 1 and f"sale {sale}: it is over, and 1 decisions in its log are not filed" in done.out, done
+
+
 def test_what_is_under_way_is_no_difference(nodes):
     shop = Shop(nodes.start())
     sale = shop.sale(stock=100000)["id"]
