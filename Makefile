@@ -59,7 +59,8 @@ LIBS        := $(LLHTTP_LIBS) $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null) -lm
 BINARY   := $(BUILD)/stampede
 ARCHIVE  := $(BUILD)/libstampede.a
 SOURCES  := $(sort $(wildcard $(ROOMS:%=src/%/*.c)))
-OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o $(LLHTTP_OBJECTS)
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o $(BUILD)/obj/pages.o $(LLHTTP_OBJECTS)
+PAGES    := $(sort $(shell find pages))
 LUA      := $(patsubst src/gate/scripts/%,$(BUILD)/lua/%,$(sort $(wildcard src/gate/scripts/*.lua)))
 
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
@@ -215,7 +216,12 @@ $(BUILD)/gate_scripts.c: $(LUA)
 	     echo '0 };'; \
 	 done > $@
 
-$(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o: $(BUILD)/obj/%.o: $(BUILD)/%.c $(BUILD)/flags
+# And the storefront and the console.
+$(BUILD)/pages.c: $(PAGES) tools/embed-pages
+	@mkdir -p $(@D)
+	@$(PYTHON) tools/embed-pages pages $@
+
+$(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o $(BUILD)/obj/pages.o: $(BUILD)/obj/%.o: $(BUILD)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(OUR_CFLAGS) -c -o $@ $<

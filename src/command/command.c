@@ -2,6 +2,7 @@
 
 #include "base/disk.h"
 #include "doors/doors.h"
+#include "gateway/pages.h"
 #include "publisher/publisher.h"
 
 #include <errno.h>
@@ -91,6 +92,7 @@ int command_routes(int argc, char **argv)
     }
     struct route_tables doors;
     doors_collect(&doors_all, &doors);
+    pages_collect(&pages_all, &doors);
     routes_print(&doors, stdout);
     return EXIT_OK;
 }

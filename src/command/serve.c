@@ -7,6 +7,7 @@
 #include "courier/courier.h"
 #include "doors/doors.h"
 #include "gate/gate.h"
+#include "gateway/pages.h"
 #include "gateway/server.h"
 #include "guard/blocks.h"
 #include "ledger/publications.h"
@@ -318,11 +319,15 @@ static enum fault server_begin(struct app *app)
         .drain_ms_max = (uint32_t)app->config.drain_ms_max,
         .token_purchase_ttl_s = (uint32_t)app->config.token_purchase_ttl_s,
         .payment_tolerance_s = (uint32_t)app->config.payment_tolerance_s,
+        .demo_payments = strcmp(app->config.demo_payments, "on") == 0,
     };
     const struct doors doors = { .coupon = strcmp(app->config.door_coupon, "on") == 0,
                                  .claim = strcmp(app->config.door_claim, "on") == 0,
                                  .cart = strcmp(app->config.door_cart, "on") == 0 };
     doors_collect(&doors, &options.doors);
+    const struct pages pages = { .site = strcmp(app->config.pages, "on") == 0, .demo_payments = options.demo_payments };
+    pages_collect(&pages, &options.doors);
+    if (pages.demo_payments) log_warn("main", "demo_payments is on: whoever has won can say that it is paid");
     const struct rooms rooms = { .gate = app->gate,
                                  .people = app->people,
                                  .clerk = app->clerk,

@@ -95,6 +95,8 @@ struct config {
     int64_t publish_waiting_max;
     char door_coupon[CONFIG_TEXT_BYTES], door_claim[CONFIG_TEXT_BYTES], door_cart[CONFIG_TEXT_BYTES]; /* on, off */
     int64_t door_luck_sale;
+    char pages[CONFIG_TEXT_BYTES];         /* on, off: the storefront and the console */
+    char demo_payments[CONFIG_TEXT_BYTES]; /* off, on: buyers pay without money */
     struct config_line lines[LINES_DECLARED_MAX];
     int64_t lines_count;
 };

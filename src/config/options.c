@@ -242,6 +242,10 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "The id of the sale that /luck without one means; 0 is none." },
     { "door_cart", .kind = OPTION_CHOICE, .offset = AT(door_cart), .fallback = "on", .choices = "on off",
       .help = "Whether clients of the cart system are answered, at /shop/cart/add." },
+    { "pages", .kind = OPTION_CHOICE, .offset = AT(pages), .fallback = "on", .choices = "on off",
+      .help = "Whether the storefront at / and the console at /console are served." },
+    { "demo_payments", .kind = OPTION_CHOICE, .offset = AT(demo_payments), .fallback = "off", .choices = "off on",
+      .help = "Whether buyers may play the payment provider, for demonstrations: they pay without money." },
 };
 /* clang-format on */
 

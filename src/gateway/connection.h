@@ -9,8 +9,8 @@
 
 /* The largest message: head, body, and what chunking adds to it. */
 #define CONNECTION_INPUT_BYTES_MAX (HTTP_HEAD_BYTES_MAX + 2 * HTTP_BODY_BYTES_MAX)
-/* The largest head of an answer of ours. */
-#define HTTP_ANSWER_HEAD_BYTES_MAX 1024
+/* The largest head of an answer of ours, which is that of a page. */
+#define HTTP_ANSWER_HEAD_BYTES_MAX 2048
 /* What may pile up behind a request under way before we stop reading. */
 #define CONNECTION_PIPELINE_BYTES_MAX (32u << 10)
 #define CONNECTION_LINGER_MS 1000

@@ -5,7 +5,8 @@
 
 #include <assert.h>
 
-/* Header lines beside those every answer has. The longest that a handler brings is one with a token. */
+/* Header lines beside those every answer has. The longest that a handler brings is one with a token, or what keeps a page to
+ * itself. */
 struct header_lines {
     char data[TOKEN_BYTES_MAX + 512];
     size_t len;

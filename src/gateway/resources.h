@@ -92,6 +92,7 @@ void order_get(struct request *request);
 void cancel_post(struct request *request);
 /* payments.c: what the payment provider says */
 void payments_post(struct request *request);
+void demo_payment_post(struct request *request); /* what a buyer plays the provider saying */
 /* blocks.c: whom admins turn away */
 void blocks_get(struct request *request);
 void blocks_post(struct request *request);

@@ -130,6 +130,7 @@ const struct face *route_face(const struct route_tables *doors, struct slice pat
     struct slice ids[ROUTE_IDS_MAX];
     for (size_t i = 0; i < doors->count; i++) {
         const struct route_table *table = &doors->tables[i];
+        if (table->prefix == NULL) continue;
         size_t len = strlen(table->prefix);
         bool begins = path.len >= len && memcmp(path.data, table->prefix, len) == 0;
         if (!begins || (path.len > len && path.data[len] != '/')) continue;

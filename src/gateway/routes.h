@@ -36,11 +36,11 @@ struct route {
     const struct face *face; /* of a door: how it answers; NULL: natively */
 };
 
-/* The rows of the doors that are open; the native ones are always there. */
+/* The rows of the doors that are open, and of the pages; the native ones are always there. */
 struct route_table {
     const struct route *routes;
     size_t count;
-    const char *prefix;      /* of a door: the segment that all its paths begin with, as /api */
+    const char *prefix;      /* of a door: the segment that all its paths begin with, as /api; NULL: it is none */
     const struct face *face; /* and how it answers below that where there is no route */
 };
 #define ROUTE_TABLES_MAX 8

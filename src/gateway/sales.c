@@ -11,20 +11,13 @@ static size_t etag_write(char out[32], struct slice sale_json)
     return (size_t)snprintf(out, 32, "W/\"%016llx\"", (unsigned long long)hash);
 }
 
-/* If-None-Match: *, or a list with our tag in it. The comparison is weak: W/ makes no difference. */
-static bool etag_matches(struct slice header, struct slice etag)
-{
-    if (slice_is(header, "*")) return true;
-    return memmem(header.data, header.len, etag.data + 2, etag.len - 2) != NULL;
-}
-
 static void sale_reply(struct request *request, const struct sale *sale, struct slice if_none_match)
 {
     struct json_out out;
     render_sale(reply_json(request, &out), sale, gate_now_ms(request_rooms(request)->gate));
     char etag[32], extra[64];
     size_t etag_len = etag_write(etag, (struct slice){ out.data, out.len });
-    bool same = if_none_match.len > 0 && etag_matches(if_none_match, (struct slice){ etag, etag_len });
+    bool same = http_etag_matches(if_none_match, (struct slice){ etag + 2, etag_len - 2 });
     int extra_len = snprintf(extra, sizeof extra, "ETag: %s\r\n", etag);
     const struct http_head head = {
         .status = same ? 304 : 200,

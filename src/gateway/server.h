@@ -63,6 +63,7 @@ struct server_options {
     uint32_t drain_ms_max;
     uint32_t token_purchase_ttl_s;
     uint32_t payment_tolerance_s;
+    bool demo_payments; /* buyers may play the payment provider */
     struct route_tables doors;
 };
 

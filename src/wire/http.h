@@ -28,7 +28,7 @@ struct http_request {
     enum http_method method;
     struct slice path;  /* before '?', as sent; starts with '/' */
     struct slice query; /* after '?', may be empty */
-    struct slice authorization, content_type, idempotency_key, if_none_match;
+    struct slice authorization, content_type, idempotency_key, if_none_match, accept_encoding;
     bool has_idempotency_key;
     struct slice forwarded_for; /* X-Forwarded-For; where it came in parts, from the first of them to the end of the last */
     bool forwarded_in_parts;    /* then http_forwarded_for() reads it */
@@ -56,6 +56,7 @@ enum http_field {
     HTTP_TRANSFER_ENCODING,
     HTTP_IDEMPOTENCY_KEY,
     HTTP_IF_NONE_MATCH,
+    HTTP_ACCEPT_ENCODING,
     HTTP_EXPECT,
     HTTP_FORWARDED_FOR,
     HTTP_WEBHOOK_ID,
@@ -122,6 +123,11 @@ struct http_head {
     bool endless; /* has no length: it ends with the connection */
 };
 size_t http_head_write(char *out, size_t size, const struct http_head *head);
+
+/* Whether whoever sent this Accept-Encoding reads gzip. What cannot be read as a list of codings accepts nothing. */
+bool http_accepts_gzip(struct slice accept_encoding);
+/* Whether this If-None-Match is a star or has the tag, "…" with its quotes; W/ before it makes no difference. */
+bool http_etag_matches(struct slice if_none_match, struct slice tag);
 
 /* One field of a query, percent-decoded into out with a NUL. False if absent. *bad when it is there but its encoding is
  * wrong, it is not UTF-8, has a NUL, does not fit or is there twice; out is empty then. */

@@ -132,6 +132,7 @@ static enum http_field field_of(const char *name, size_t len)
         return same_word(name, "content-length", 14) ? HTTP_CONTENT_LENGTH : HTTP_FIELDS;
     case 15:
         if (same_word(name, "idempotency-key", 15)) return HTTP_IDEMPOTENCY_KEY;
+        if (same_word(name, "accept-encoding", 15)) return HTTP_ACCEPT_ENCODING;
         return same_word(name, "x-forwarded-for", 15) ? HTTP_FORWARDED_FOR : HTTP_FIELDS;
     case 17:
         if (same_word(name, "webhook-timestamp", 17)) return HTTP_WEBHOOK_TIMESTAMP;
@@ -189,7 +190,7 @@ static enum problem read_header(struct http_parser *parser, const char *data, co
     if (field_seen(parser, field)) {
         /* A list may come in parts; one part of it is enough to save a transfer or not. Anything else twice means two
          * readers could choose differently. */
-        return field == HTTP_IF_NONE_MATCH ? PROBLEM_NONE : PROBLEM_BAD_REQUEST;
+        return field == HTTP_IF_NONE_MATCH || field == HTTP_ACCEPT_ENCODING ? PROBLEM_NONE : PROBLEM_BAD_REQUEST;
     }
     parser->fields_seen |= 1u << field;
     parser->fields[field] = span(data, value, end);

@@ -27,10 +27,16 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="module")
-def server(request):
+def server_flags():
+    """What the server of a module is started with; a module that needs something has a fixture of the same name."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def server(request, server_flags):
     """Shared by the tests of a module. When one of them failed, the log is shown at the end of the module."""
     failed_before = request.session.testsfailed
-    shared = Server().start()
+    shared = Server(*server_flags).start()
     yield shared
     if request.session.testsfailed > failed_before:
         print(shared.log())

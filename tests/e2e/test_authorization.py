@@ -10,6 +10,13 @@ import yaml
 from harness import DOOR_PATHS, ROOT, Shop, mint_name, problem, run, time_text
 from resp import Peer
 
+
+
+@pytest.fixture(scope="module")
+def server_flags():
+    return ["--demo-payments", "on"]  # the only route that is not there by itself
+
+
 ACTORS = ["nobody", "customer", "other customer", "seller", "other seller", "admin"]
 WORDS = {"anyone", "customer", "seller", "admin", "admitted", "signed"}
 
@@ -47,7 +54,9 @@ def test_the_table_holds_every_route_of_this_release():
                 ("GET", "/v1/sales/{}/line/{}"), ("DELETE", "/v1/sales/{}/line/{}"), ("GET", "/v1/limits"), ("PUT", "/v1/limits"), ("GET", "/healthz"),
                 ("GET", "/v1/sales/{}/stats"), ("GET", "/v1/sales/{}/live"), ("POST", "/v1/events"), ("GET", "/v1/events"), ("GET", "/v1/events/{}"),
                 ("PATCH", "/v1/events/{}"), ("POST", "/v1/events/{}/subscribe"), ("DELETE", "/v1/events/{}/subscribe"),
-                ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml")}
+                ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.yaml"), ("POST", "/v1/orders/{}/demo_payment"), ("GET", "/pages.json"), ("GET", "/assets/{}"),
+                ("GET", "/"), ("GET", "/s/{}"), ("GET", "/orders"), ("GET", "/pay/{}"), ("GET", "/login"), ("GET", "/register"), ("GET", "/console"), ("GET", "/console/{}"),
+                ("GET", "/console/{}/{}")}
     found = [(method, plain(path)) for method, path, _ in ROUTES]
     assert set(found) == expected
     assert len(found) == len(set(found))
@@ -68,7 +77,7 @@ def test_the_table_opens_what_api_opens():
                 ("POST", "/v1/sales/{}/tokens"): {"customer"}, ("POST", "/v1/sales/{}/line"): {"customer"}, ("GET", "/v1/sales/{}/line/{}"): {"customer"},
                 ("DELETE", "/v1/sales/{}/line/{}"): {"customer"}, ("GET", "/v1/sales/{}/stats"): seller, ("GET", "/v1/sales/{}/live"): seller,
                 ("POST", "/v1/events"): seller, ("PATCH", "/v1/events/{}"): seller, ("POST", "/v1/events/{}/subscribe"): {"customer"},
-                ("DELETE", "/v1/events/{}/subscribe"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
+                ("DELETE", "/v1/events/{}/subscribe"): {"customer"}, ("POST", "/v1/orders/{}/demo_payment"): {"customer"}, ("GET", "/v1/limits"): {"admin"}, ("PUT", "/v1/limits"): {"admin"}}
     for method, path, roles in ROUTES:
         assert roles == expected.get((method, plain(path)), {"anyone"}), (method, path, roles)
 
@@ -111,6 +120,7 @@ class Stage:
                   ("POST", "/v1/login"): {"username": mint_name("nobody"), "password": "long enough"},
                   ("POST", "/v1/sales"): {"name": mint_name("sale"), "stock": 1}, ("PATCH", "/v1/sales/{}"): {"description": "changed"},
                   ("POST", "/v1/sales/{}/stock"): {"add": 3}, ("POST", "/v1/orders/{}/cancel"): {"reason": "a test"},
+                  ("POST", "/v1/orders/{}/demo_payment"): {"status": "succeeded"},
                   ("POST", "/v1/payments"): {"order": self.order, "amount": None, "payment_ref": "p", "status": "succeeded"},
                   ("PUT", "/v1/webhook"): {"url": "https://example.com/"},
                   ("POST", "/v1/events"): {"name": "event", "opens_at": time_text(60)}, ("PATCH", "/v1/events/{}"): {"name": "changed"},
@@ -129,6 +139,8 @@ def expected_statuses(method, path, roles, actor):
         return {"nobody": {401}, "customer": {409}, "other customer": {201}}.get(actor, {403})
     if "signed" in roles:  # whoever asks: a login is no signature
         return {401}
+    if route == ("GET", "/assets/{}"):  # no number is one
+        return {404}
     if "anyone" in roles:
         return {401} if route == ("POST", "/v1/login") else {200, 201}
     if actor == "nobody":

@@ -34,6 +34,8 @@ static void outcome_check(const struct outcome *outcome)
     slice_check(request->content_type, outcome->data, outcome->used, true);
     slice_check(request->idempotency_key, outcome->data, outcome->used, true);
     slice_check(request->if_none_match, outcome->data, outcome->used, true);
+    slice_check(request->accept_encoding, outcome->data, outcome->used, true);
+    (void)http_accepts_gzip(request->accept_encoding);
     slice_check(request->body, outcome->data, outcome->used, false);
     slice_check(request->forwarded_for, outcome->data, outcome->used, !request->forwarded_in_parts);
     char joined[HTTP_HEAD_BYTES_MAX];
@@ -93,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(slice_equal(x->authorization, y->authorization) && slice_equal(x->content_type, y->content_type));
         MUST(x->forwarded_in_parts == y->forwarded_in_parts && slice_equal(x->forwarded_for, y->forwarded_for));
         MUST(slice_equal(x->idempotency_key, y->idempotency_key) && slice_equal(x->if_none_match, y->if_none_match));
+        MUST(slice_equal(x->accept_encoding, y->accept_encoding));
     }
     free(whole.data);
     free(split.data);

@@ -126,6 +126,8 @@ static void defaults_are_those_of_the_interface(void **state)
         { "door_claim", "on" },
         { "door_luck_sale", "0" },
         { "door_cart", "on" },
+        { "pages", "on" },
+        { "demo_payments", "off" },
     };
     assert_int_equal(sizeof(script) / sizeof(script[0]), OPTIONS_COUNT);
     for (size_t i = 0; i < OPTIONS_COUNT; i++)

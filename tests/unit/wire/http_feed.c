@@ -26,6 +26,7 @@ static void describe(const struct http_request *request, const char *data, struc
                                     request->content_type,
                                     request->idempotency_key,
                                     request->if_none_match,
+                                    request->accept_encoding,
                                     request->forwarded_for,
                                     request->webhook_id,
                                     request->webhook_timestamp,

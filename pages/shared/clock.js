@@ -1,0 +1,46 @@
+/* The server's clock, which decides when a sale opens; that of this machine may be anything.
+ *
+ * Answers tell the server's time. The one that came quickest says it best: it was true at some moment between asking and hearing. */
+
+const SAMPLE_AGE_MS = 120000;
+
+let best = null; // { offset, spread, at }
+
+/* now: of an answer, RFC 3339. asked, heard: performance.now(). */
+export function clockLearn(now, asked, heard) {
+  const told = Date.parse(now);
+  if (Number.isNaN(told)) return;
+  const spread = heard - asked;
+  const stale = best === null || heard - best.at > SAMPLE_AGE_MS;
+  if (!stale && spread >= best.spread) return;
+  best = { offset: told - (asked + heard) / 2, spread, at: heard };
+}
+
+/* A machine that slept may have stopped its count. */
+export function clockForget() {
+  best = null;
+}
+
+/* Milliseconds since 1970, as the server counts them. */
+export function clockNow() {
+  return best === null ? Date.now() : performance.now() + best.offset;
+}
+
+/* Calls back every so often until the signal ends it; at once, too. */
+export function every(ms, signal, work) {
+  work();
+  const timer = setInterval(work, ms);
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true });
+}
+
+/* Ends early, without complaint, when the signal does. */
+export function pause(ms, signal) {
+  return new Promise((done) => {
+    if (signal?.aborted) {
+      done();
+      return;
+    }
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener('abort', () => { clearTimeout(timer); done(); }, { once: true });
+  });
+}

@@ -1,0 +1,74 @@
+/* Which part of a site is shown. Addresses are real: each can be opened by itself, gone back to and reloaded.
+ *
+ * A view is a function (place, parameters, signal): it fills place, which is empty, and stops when the signal says so. */
+
+let routes = [];
+let place = null;
+let ends = null;
+
+/* What is not percent-encoded as it should be stands for nothing. */
+function segments(path) {
+  try {
+    return path.split('/').map(decodeURIComponent);
+  } catch {
+    return [];
+  }
+}
+
+function matched(pattern, path) {
+  const parts = pattern.split('/');
+  const given = segments(path);
+  if (parts.length !== given.length) return null;
+  const parameters = {};
+  for (let i = 0; i < parts.length; i++) {
+    if (parts[i].startsWith(':') && given[i] !== '') {
+      parameters[parts[i].slice(1)] = given[i];
+    } else if (parts[i] !== given[i]) {
+      return null;
+    }
+  }
+  return parameters;
+}
+
+/* Shows what the address says, anew. arrive: the reader has come here, so the heading gets the focus. */
+export function routeShow(arrive = false) {
+  ends?.abort();
+  ends = new AbortController();
+  const path = location.pathname.length > 1 ? location.pathname.replace(/\/$/, '') : location.pathname;
+  for (const [pattern, view] of routes) {
+    const parameters = matched(pattern, path);
+    if (parameters === null && pattern !== '*') continue;
+    place.replaceChildren();
+    view(place, parameters ?? {}, ends.signal);
+    if (arrive) {
+      scrollTo(0, 0);
+      const heading = place.querySelector('h1');
+      if (place.contains(document.activeElement) || heading === null) return; // a form has chosen where to begin
+      heading.setAttribute('tabindex', '-1');
+      heading.focus({ preventScroll: true });
+    }
+    return;
+  }
+}
+
+export function routeGo(path, { replace = false } = {}) {
+  history[replace ? 'replaceState' : 'pushState'](null, '', path);
+  routeShow(true);
+}
+
+/* rows: [pattern, view], /s/:sale stands for one segment, * for whatever is left. */
+export function routeStart(element, rows) {
+  routes = rows;
+  place = element;
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest?.('a[href]');
+    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+    if (!link || !plain || event.defaultPrevented || link.target || link.hasAttribute('download')) return;
+    const inside = link.origin === location.origin && routes.some(([pattern]) => pattern !== '*' && matched(pattern, link.pathname));
+    if (!inside || (link.hash && link.pathname === location.pathname)) return;
+    event.preventDefault();
+    routeGo(link.pathname + link.search);
+  });
+  addEventListener('popstate', () => routeShow(true));
+  routeShow();
+}
