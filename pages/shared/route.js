@@ -1,6 +1,7 @@
 /* Which part of a site is shown. Addresses are real: each can be opened by itself, gone back to and reloaded.
  *
- * A view is a function (place, parameters, signal): it fills place, which is empty, and stops when the signal says so. */
+ * A view is a function (place, parameters, signal): it fills place, which is empty, and stops when the signal says so. One that has to ask
+ * before it knows its heading returns a promise of it. */
 
 let routes = [];
 let place = null;
@@ -30,6 +31,14 @@ function matched(pattern, path) {
   return parameters;
 }
 
+/* Where a reader begins, unless they, or a form, have begun elsewhere. */
+function headingFocus() {
+  const heading = place.querySelector('h1');
+  if (heading === null || (place.contains(document.activeElement) && document.activeElement !== place)) return;
+  heading.setAttribute('tabindex', '-1');
+  heading.focus({ preventScroll: true });
+}
+
 /* Shows what the address says, anew. arrive: the reader has come here, so the heading gets the focus. */
 export function routeShow(arrive = false) {
   ends?.abort();
@@ -39,13 +48,12 @@ export function routeShow(arrive = false) {
     const parameters = matched(pattern, path);
     if (parameters === null && pattern !== '*') continue;
     place.replaceChildren();
-    view(place, parameters ?? {}, ends.signal);
+    const { signal } = ends;
+    const drawn = view(place, parameters ?? {}, signal);
     if (arrive) {
       scrollTo(0, 0);
-      const heading = place.querySelector('h1');
-      if (place.contains(document.activeElement) || heading === null) return; // a form has chosen where to begin
-      heading.setAttribute('tabindex', '-1');
-      heading.focus({ preventScroll: true });
+      headingFocus();
+      drawn?.then(() => { if (!signal.aborted) headingFocus(); });
     }
     return;
   }

@@ -60,6 +60,11 @@ export class Attempt {
     return keptGet(this.name('won'));
   }
 
+  /* Until when the buyer was asked to wait; 0 where not. */
+  slowUntil() {
+    return keptGet(this.name('slow')) ?? 0;
+  }
+
   enter(phase, more = {}) {
     if (this.signal.aborted) return;
     Object.assign(this, { order: null, code: null, until: 0, place: null, reason: null }, more, { phase });
@@ -200,7 +205,8 @@ export class Attempt {
     if (answer.code === 'RATE_LIMITED') {
       const ms = answer.retryMs || 1000;
       if (unsure) return this.again('slow', ms);
-      return this.end('slow', { until: clockNow() + ms });
+      keptSet(this.name('slow'), clockNow() + ms);
+      return this.end('slow', {});
     }
     if (unsure && BEFORE_KEY.has(answer.code)) {
       this.enter('refused', { code: answer.code });

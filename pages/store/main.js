@@ -15,7 +15,7 @@ import { saleView } from './sale.js';
 function framed(view) {
   return (place, parameters, signal) => {
     frameShow();
-    view(place, parameters, signal);
+    return view(place, parameters, signal);
   };
 }
 

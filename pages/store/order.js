@@ -53,11 +53,13 @@ async function cancel(order, changed, trouble) {
     say(trouble, text('offline'));
     trouble.hidden = false;
   }
-  changed();
+  await changed();
+  document.querySelector('#grab, main h1')?.focus(); // the button that had the focus is gone
 }
 
-/* { element, tick }: tick moves its countdown. sale may be null where it is not known. actions: whether the buyer is known and can act. */
-export function orderCard(order, { sale, terms, changed, actions = true, level = 'h3' }) {
+/* { element, tick }: tick moves its countdown. sale: null where it is not known. here: it stands on the page of its sale. actions: whether the
+ * buyer is known and can act. changed: called when it is not as it was; a promise of having drawn it. */
+export function orderCard(order, { sale, terms, changed, here = false, actions = true }) {
   const left = h('p', { class: 'pay-left', hidden: true });
   const trouble = h('p', { class: 'notice bad', role: 'alert', hidden: true });
   const buttons = h('div', { class: 'row' });
@@ -66,10 +68,11 @@ export function orderCard(order, { sale, terms, changed, actions = true, level =
     buttons.append(h('button', { type: 'button', class: 'danger', 'data-cancel': order.no, on: { click: () => cancel(order, changed, trouble) } }, text('cancel')));
   }
   const amount = money(order.amount, sale?.currency ?? null);
-  const facts = [text('order.no', { no: order.no }), text('order.units', { units: count(order.units) }), amount, moment(order.won_at)];
+  const named = sale !== null && !here;
+  const facts = [named ? text('order.no', { no: order.no }) : null, text('order.units', { units: count(order.units) }), amount, moment(order.won_at)];
   const element = h('article', { class: 'card order stack', 'data-order': order.no },
     h('div', { class: 'row between' },
-      h(level, {}, sale ? h('a', { href: `/s/${order.sale}` }, said(sale.name)) : text('order.no', { no: order.no })), orderChip(order)),
+      h('h2', {}, named ? h('a', { href: `/s/${order.sale}` }, said(sale.name)) : text('order.no', { no: order.no })), orderChip(order)),
     h('p', { class: 'soft facts' }, facts.filter(Boolean).join(' · ')), left, trouble, buttons);
   const tick = () => {
     const held = order.state === 'held' && order.pay_by !== null;

@@ -21,7 +21,7 @@ async function salesOf(orders, known, signal) {
 export function ordersView(place, _, signal) {
   titled(text('orders'));
   const body = h('div', { class: 'stack' });
-  place.append(h('div', { class: 'stack narrow-wide' }, h('h1', {}, text('orders')), body));
+  place.append(h('div', { class: 'stack narrow-wide' }, h('h1', { tabindex: '-1' }, text('orders')), body));
   const user = session();
   if (user === null || user.role !== 'customer') {
     body.append(h('div', { class: 'card stack' }, h('p', {}, text(user === null ? 'orders.login' : 'orders.role')),
@@ -50,7 +50,7 @@ export function ordersView(place, _, signal) {
   };
   const show = (page, terms, first) => {
     if (first) cards = [];
-    const fresh = page.items.map((order) => orderCard(order, { sale: known.get(order.sale), terms, changed: () => load(null), level: 'h2' }));
+    const fresh = page.items.map((order) => orderCard(order, { sale: known.get(order.sale), terms, changed: () => load(null) }));
     cards.push(...fresh);
     if (cards.length === 0) {
       body.replaceChildren(h('div', { class: 'card stack' }, h('p', {}, text('orders.none')), h('p', {}, h('a', { href: '/' }, text('to.sales')))));
@@ -59,5 +59,5 @@ export function ordersView(place, _, signal) {
     const button = page.next === null ? [] : [h('p', {}, h('button', { type: 'button', on: { click: () => load(page.next) } }, text('more')))];
     body.replaceChildren(...cards.map((card) => card.element), ...button);
   };
-  load(null);
+  return load(null);
 }

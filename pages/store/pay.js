@@ -30,7 +30,7 @@ export function payView(place, { order: no }, signal) {
 
   const draw = ({ order, sale, terms }, outcome) => {
     const left = h('p', { class: 'pay-left' });
-    const trouble = h('p', { class: `notice ${outcome?.good ? 'good' : 'warn'}`, role: 'alert', id: 'pay-outcome', hidden: !outcome }, outcome?.words);
+    const trouble = h('p', { class: `notice ${outcome?.good ? 'good' : 'warn'}`, role: 'alert', tabindex: '-1', id: 'pay-outcome', hidden: !outcome }, outcome?.words);
     const tell = (status) => settle(order, status, trouble);
     const open = order.state === 'held' && terms.demo_payments;
     box.replaceChildren(
@@ -70,6 +70,7 @@ export function payView(place, { order: no }, signal) {
       const answer = await ask('POST', `/v1/orders/${order.no}/demo_payment`, { body: { status }, signal });
       const words = answer.ok ? text(status === 'failed' ? 'pay.failed' : `pay.done.${answer.body.state}`) : problemText(answer.code);
       await load({ words, good: answer.ok && answer.body.state === 'paid' });
+      box.querySelector('#pay-outcome')?.focus(); // the button that had the focus is gone
     } catch (error) {
       if (!(error instanceof Unreachable)) throw error;
       if (signal.aborted) return;
@@ -78,5 +79,5 @@ export function payView(place, { order: no }, signal) {
       trouble.hidden = false;
     }
   };
-  load();
+  return load();
 }

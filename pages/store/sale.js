@@ -28,10 +28,10 @@ export function buttonState({ sale, user, attempt, orders }) {
   if (attempt.phase === 'asking' || attempt.phase === 'again' || attempt.phase === 'line') return attempt.phase;
   const mine = activeOrders(orders);
   if (mine.length >= sale.grabs_per_buyer_max && mine.length > 0) return mine.some((order) => order.no === attempt.won()?.no) ? 'won' : 'yours';
-  if (attempt.phase === 'slow' && attempt.until > clockNow()) return 'slow';
   if (state === 'closed' || state === 'sold_out') return state;
   if (user === null && !open) return 'login';
   if (user !== null && user.role !== 'customer' && !open) return 'role';
+  if (state === 'open' && attempt.slowUntil() > clockNow()) return 'slow';
   return { upcoming: 'wait', paused: 'paused', open: 'grab' }[state];
 }
 
@@ -74,9 +74,10 @@ class SalePage {
     this.place.append(h('article', { class: 'sale' },
       h('div', { class: 'sale-picture' }, poster(sale)),
       h('div', { class: 'sale-text stack' },
-        this.chip, this.name, h('p', { class: 'soft' }, text('by'), ' ', said(sale.seller)), this.price, this.description,
+        this.chip, this.name, h('p', { class: 'soft' }, text('by'), ' ', said(sale.seller)), this.price,
         h('div', { class: 'buy card stack' }, this.bar.element, this.countWords, this.count, this.unitsField, this.button, this.outcome, this.second, this.offline),
-        this.mine, this.facts)));
+        this.mine),
+      h('div', { class: 'sale-more stack' }, this.description, this.facts)));
   }
 
   press() {
@@ -119,7 +120,7 @@ class SalePage {
     if (this.drawn === shown) return; // the focus may be on one of its buttons
     this.drawn = shown;
     const known = this.user !== null && this.sale.admission !== 'open';
-    const cards = this.orders.map((order) => orderCard(order, { sale: this.sale, terms: this.terms, changed: () => this.loadOrders(), actions: known, level: 'h2' }));
+    const cards = this.orders.map((order) => orderCard(order, { sale: this.sale, terms: this.terms, changed: () => this.loadOrders(), actions: known, here: true }));
     this.cards = cards;
     this.mine.replaceChildren(...cards.map((card) => card.element));
     show(this.mine, cards.length > 0);
@@ -265,7 +266,7 @@ class SalePage {
       case 'yours':
         return this.ownWords(state);
       case 'slow':
-        return { label: text('button.slow'), more: text('button.slow.more', { seconds: Math.max(1, Math.ceil((attempt.until - clockNow()) / 1000)) }), spoken: '' };
+        return { label: text('button.slow'), more: text('button.slow.more', { seconds: Math.max(1, Math.ceil((attempt.slowUntil() - clockNow()) / 1000)) }), spoken: '' };
       case 'sold_out':
         return { label: text('button.sold_out'), note: sale.held > 0 ? text('sold_out.held', { held: count(sale.held) }) : '' };
       case 'paused':
@@ -306,7 +307,7 @@ export function saleView(place, { sale: id }, signal) {
   titled(text('sales'));
   const waiting = h('p', { class: 'soft' }, text('loading'));
   place.append(waiting);
-  (async () => {
+  return (async () => {
     for (let first = true; !signal.aborted; first = false) {
       try {
         const answer = await ask('GET', `/v1/sales/${encodeURIComponent(id)}`, { signal });

@@ -119,8 +119,8 @@ export default {
   'pay.done.expired': 'The time to pay was over; nothing was paid.',
 
   'username': 'User name',
-  'username.hint': 'Up to 64 letters, as you like to be called here.',
-  'username.bad': 'This user name will not do: 1 to 64 bytes, without control characters or spaces at its ends.',
+  'username.hint': 'As you like to be called here: no spaces, quotes, slashes or colons.',
+  'username.bad': 'This user name will not do: 1 to 64 bytes, without spaces, quotes, slashes, colons or invisible characters.',
   'password': 'Password',
   'password.hint': 'At least 8 characters.',
   'password.bad': 'This password will not do: it has 8 to 128 characters.',

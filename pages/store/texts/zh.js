@@ -119,8 +119,8 @@ export default {
   'pay.done.expired': '付款时间已过，没有付款。',
 
   'username': '用户名',
-  'username.hint': '不超过 64 字节，你在这里的称呼。',
-  'username.bad': '这个用户名不行：1 到 64 字节，首尾没有空格，没有控制字符。',
+  'username.hint': '你在这里的称呼：不含空格、引号、斜杠和冒号。',
+  'username.bad': '这个用户名不行：1 到 64 字节，不含空格、引号、斜杠、冒号和不可见字符。',
   'password': '密码',
   'password.hint': '至少 8 个字符。',
   'password.bad': '这个密码不行：需要 8 到 128 个字符。',
