@@ -10,6 +10,7 @@ import subprocess
 import pytest
 import redis
 from harness import mint_name
+from npm import npm_modules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECRET = "correct-horse-battery-staple"
@@ -21,22 +22,12 @@ def cli(server, *words, stdin=None, flags=()):
     return done.stdout.strip()
 
 
-# As npm has them: parts of the set-up of the tests, never of the repository.
 NODE_PACKAGES = {"ioredis": "5.4.1", "redis": "5.9.0"}
 
 
 @pytest.fixture(scope="module")
 def node_modules():
-    """They are put into the build folder."""
-    folder = ROOT / "build" / "node"
-    modules = folder / "node_modules"
-    if not all((modules / name).exists() for name in NODE_PACKAGES):
-        folder.mkdir(parents=True, exist_ok=True)
-        packages = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
-        npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), *packages]
-        done = subprocess.run(npm, capture_output=True, text=True, timeout=180)
-        assert done.returncode == 0, done
-    return modules
+    return npm_modules(NODE_PACKAGES)
 
 
 def node(modules, script, *words):

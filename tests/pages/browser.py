@@ -1,0 +1,173 @@
+"""A real Chromium, and one page in it as a person meets it."""
+
+import json
+import pathlib
+
+from harness import eventually
+from selenium import webdriver
+from selenium.common.exceptions import JavascriptException, StaleElementReferenceException, WebDriverException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHOTS = ROOT / "build" / "screenshots"
+DESK, PHONE = (1200, 900), (360, 740)
+SWITCHES = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-extensions",
+            "--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-sync"]
+# What a browser logs about answers that a test asked for; everything else there is a mistake of ours.
+EXPECTED = ("Failed to load resource", "net::ERR_")
+
+
+class Browser:
+    def __init__(self):
+        options = webdriver.ChromeOptions()
+        for switch in SWITCHES:
+            options.add_argument(switch)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.driver.set_page_load_timeout(30)
+        self.driver.set_script_timeout(60)
+
+    def close(self):
+        self.driver.quit()
+
+
+class Page:
+    """One person at one site. What the browser kept of the person before is thrown away."""
+
+    def __init__(self, browser, server, port=None):
+        self.driver = browser.driver
+        self.server = server
+        self.base = f"http://127.0.0.1:{port or server.port}"
+        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": self.base, "storageTypes": "all"})
+        self.driver.get_log("browser")
+        self.speak("en-US")
+        self.screen(DESK)
+        self.scheme("light")
+
+    def finish(self):
+        said = [entry["message"] for entry in self.driver.get_log("browser") if not any(word in entry["message"] for word in EXPECTED)]
+        self.driver.get("about:blank")
+        assert not said, said
+
+    # How the person comes.
+
+    def speak(self, language):
+        """What navigator.languages says."""
+        agent = self.driver.execute_script("return navigator.userAgent")
+        self.driver.execute_cdp_cmd("Network.setUserAgentOverride", {"userAgent": agent, "acceptLanguage": language})
+
+    def screen(self, size):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 600})
+
+    def scheme(self, name, calm=False):
+        """By day or by night; calm: nothing moves, so that colours are not judged on their way."""
+        features = [{"name": "prefers-color-scheme", "value": name}, {"name": "prefers-reduced-motion", "value": "reduce" if calm else "no-preference"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def open(self, path):
+        self.driver.get(self.base + path)
+        return self
+
+    def reload(self):
+        self.driver.refresh()
+        return self
+
+    def enter(self, name, role="customer"):
+        """Logged in as if by the form, without the time a password takes."""
+        kept = {"name": name, "role": role, "token": self.server.token(name, role), "expires_at": "2099-01-01T00:00:00.000Z"}
+        self.open("/pages.json")
+        self.driver.execute_script("localStorage.setItem('stampede.session.store', arguments[0])", json.dumps(kept))
+        return self
+
+    # What is there.
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector, seconds=10):
+        """The first that is visible; it may take a moment to come."""
+        return self.waits(lambda: next((element for element in self.seen(selector)), None), seconds, selector)
+
+    def waits(self, check, seconds, wish):
+        """eventually(), with what the page shows where it does not come."""
+        try:
+            return eventually(check, seconds)
+        except AssertionError:
+            logged = [entry["message"] for entry in self.driver.get_log("browser")]
+            raise AssertionError(f"no {wish} after {seconds} s at {self.driver.current_url}: button {self.state()}\n{self.text('body')}\n{logged}") from None
+
+    def seen(self, selector):
+        found = []
+        for element in self.all(selector):
+            try:
+                if element.is_displayed():
+                    found.append(element)
+            except StaleElementReferenceException:
+                continue
+        return found
+
+    def text(self, selector="main"):
+        try:
+            return self.driver.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+        except (JavascriptException, WebDriverException):
+            return ""
+
+    def says(self, words, selector="main", seconds=10):
+        """Waits until the words are there."""
+        return self.waits(lambda: words in self.text(selector), seconds, words)
+
+    def state(self):
+        """Of the button."""
+        return self.driver.execute_script("return document.getElementById('grab')?.dataset.state ?? null")
+
+    def comes_to(self, *states, seconds=15):
+        """Waits until the button is in one of these states; which."""
+        return self.waits(lambda: self.state() if self.state() in states else None, seconds, states)
+
+    def listen(self):
+        """From now on heard() has all that a screen reader is told, until the next reload."""
+        self.driver.execute_script(
+            "window.heard = []; const live = document.getElementById('live');"
+            "new MutationObserver(() => window.heard.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true })")
+
+    def heard(self):
+        return self.driver.execute_script("return window.heard")
+
+    def hears(self, words, seconds=15):
+        self.waits(lambda: any(words in each for each in self.heard()), seconds, words)
+
+    # What the person does.
+
+    def press(self, selector, seconds=10):
+        def pressed():
+            try:
+                element = self.one(selector, seconds)
+                self.driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", element)
+                element.click()
+                return True
+            except StaleElementReferenceException:
+                return False
+        eventually(pressed, seconds)
+
+    def write(self, selector, words):
+        element = self.one(selector)
+        element.clear()
+        element.send_keys(words)
+
+    def keys(self, *keys):
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+
+    def tab_to(self, selector, most=40):
+        """Goes there with the Tab key alone."""
+        for _ in range(most):
+            self.keys(Keys.TAB)
+            if self.driver.execute_script("return document.activeElement?.matches(arguments[0]) ?? false", selector):
+                return
+        raise AssertionError(f"{selector} cannot be reached with the Tab key")
+
+    def shot(self, name):
+        """Kept to be looked at."""
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        self.driver.save_screenshot(str(SHOTS / f"{name}.png"))

@@ -1,0 +1,236 @@
+"""The one big button: each of its states, what it says, and that a reload finds the same."""
+
+import pytest
+from browser import Page
+from cutter import Cutter
+from harness import Shop, mint_name, time_text
+
+
+def label(page):
+    return page.text("#grab")
+
+
+def stays(page, state, words=None, **more):
+    """In this state, and after a reload in the same."""
+    page.comes_to(state, **more)
+    if words:
+        page.says(words, "#grab")
+    page.shot(f"button-{state}")
+    page.reload()
+    page.comes_to(state, **more)
+    if words:
+        page.says(words, "#grab")
+
+
+def disabled(page):
+    return page.one("#grab").get_attribute("aria-disabled") == "true"
+
+
+def test_log_in(page, shop):
+    sale = shop.sale(stock=3)["id"]
+    stays(page.open(f"/s/{sale}"), "login", "Log in to grab")
+    page.press("#grab")
+    page.says("Log in")
+    assert page.driver.current_url.endswith(f"/login?next=%2Fs%2F{sale}")
+
+
+def test_wait_until_the_server_says_it_is_time(page, shop):
+    """The countdown follows the server, also on a machine whose own clock is an hour off."""
+    sale = shop.sale(stock=3, opens_at=time_text(600))["id"]
+    page.driver.execute_cdp_cmd("Page.enable", {})
+    lie = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "{ const now = Date.now; Date.now = () => now() + 3600000; }"})
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("wait")
+    page.says("9:", ".countdown")
+    assert disabled(page)
+    stays(page, "wait", "Opens in")
+    assert shop.change(sale, opens_at=time_text(10)).status == 200
+    page.reload()
+    page.comes_to("wait")
+    page.listen()
+    page.comes_to("grab")
+    assert "Opens in 3 seconds" in page.heard() and page.heard()[-1].startswith("Grab"), page.heard()
+    page.press("#grab")
+    page.comes_to("won")
+    page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": lie["identifier"]})
+
+
+def test_grab_then_won_with_the_time_left_to_pay(page, shop):
+    sale = shop.sale(stock=3, pay_within_s=900, price=12900, currency="EUR", name=mint_name("Walnut lamp"))["id"]
+    buyer = mint_name("buyer")
+    stays(page.enter(buyer).open(f"/s/{sale}"), "grab", "€129.00")
+    page.listen()
+    page.press("#grab")
+    page.comes_to("won")
+    order = shop.listed(f"/v1/orders?sale={sale}", shop.buyer(buyer))[0]["no"]
+    page.hears(f"You got it!. Order {order}")
+    stays(page, "won", order)
+    page.says("14:", "#grab")
+    page.says("2 of 3 left", ".stock")
+    page.says("1 held for buyers who are paying", ".stock")
+    assert page.one(f"[data-order='{order}']").is_displayed()
+
+
+def test_won_at_once_where_nothing_is_to_be_paid(page, shop):
+    sale = shop.sale(stock=3)["id"]
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    stays(page, "won", "Order")
+    assert disabled(page)
+
+
+def test_already_yours(page, shop):
+    sale = shop.sale(stock=3, pay_within_s=900)["id"]
+    buyer = mint_name("buyer")
+    page.enter(buyer).open(f"/s/{sale}")
+    page.comes_to("grab")
+    order = shop.win(sale, buyer)["no"]  # meanwhile, elsewhere
+    page.press("#grab")
+    stays(page, "yours", order)
+    page.says("Already yours", "#grab")
+
+
+def test_sold_out_says_what_may_come_back_and_opens_again(page, shop):
+    sale = shop.sale(stock=1, pay_within_s=900)["id"]
+    other = mint_name("other")
+    order = shop.win(sale, other)["no"]
+    stays(page.enter(mint_name("buyer")).open(f"/s/{sale}"), "sold_out", "Sold out")
+    page.says("1 are being paid for", "#outcome")
+    assert shop.client.post(f"/v1/orders/{order}/cancel", {}, shop.buyer(other)).status == 200
+    page.comes_to("grab")
+
+
+def test_somebody_was_quicker(page, shop):
+    """The page still shows one; the answer is that there is none."""
+    sale = shop.sale(stock=1)["id"]
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    shop.win(sale, mint_name("other"))
+    page.press("#grab")
+    page.comes_to("sold_out")
+
+
+@pytest.mark.parametrize("verb,state,words", [("close", "closed", "Closed"), ("pause", "paused", "Paused")])
+def test_closed_and_paused_come_without_a_reload(page, shop, verb, state, words):
+    sale = shop.sale(stock=3)["id"]
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    assert shop.act(sale, verb).status == 200
+    stays(page, state, words)
+    assert disabled(page)
+    if verb == "pause":
+        assert shop.act(sale, "resume").status == 200
+        page.comes_to("grab")
+
+
+def test_sellers_do_not_grab(page, shop):
+    sale = shop.sale(stock=3)["id"]
+    stays(page.enter(shop.seller, "seller").open(f"/s/{sale}"), "role", "Only customers")
+
+
+def test_in_line_with_a_position_that_a_reload_keeps(page, shop):
+    sale = shop.sale(stock=20, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 60000})["id"]
+    ahead = [mint_name("ahead") for _ in range(7)]
+    for name in ahead:
+        assert shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer(name)).status in (200, 201)
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    page.comes_to("line")
+    position = int("".join(filter(str.isdigit, page.text("#grab .grab-label"))))
+    assert 1 < position <= 8
+    page.says("About 0:0", "#grab")
+    stays(page, "line", "In line")
+    assert int("".join(filter(str.isdigit, page.text("#grab .grab-label")))) <= position
+    page.comes_to("won", seconds=20)
+
+
+def test_whoever_leaves_the_line_is_out_of_it(page, shop):
+    sale = shop.sale(stock=20, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 60000})["id"]
+    for _ in range(20):
+        shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer(mint_name("ahead")))
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    page.comes_to("line")
+    page.press("#leave")
+    page.comes_to("grab")
+    page.reload()
+    page.comes_to("grab")
+    assert page.driver.execute_script("return Object.keys(localStorage).filter((name) => name.startsWith('stampede.grab')).length") == 0
+
+
+def test_purchase_tokens_are_fetched_by_the_page(page, shop):
+    sale = shop.sale(stock=3, admission="token", tokens_max=1)["id"]
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    page.comes_to("won")
+    page.enter(mint_name("late")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    page.says("All chances to buy are given out", "#outcome")
+
+
+def test_a_sale_for_anyone_needs_no_login(page, shop):
+    sale = shop.sale(stock=3, admission="open")["id"]
+    page.open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    stays(page, "won", "Order")
+    assert shop.counts(sale)[3] == 1
+
+
+def test_slow_down(browser, own_server):
+    server = own_server("--limits", "user_grab_per_s=1,user_grab_burst=1", "--demo-payments", "on")
+    shop = Shop(server)
+    sale, other = shop.sale(stock=3)["id"], shop.sale(stock=3, grabs_per_buyer_max=9)["id"]
+    page, buyer = Page(browser, server), mint_name("buyer")
+    page.enter(buyer).open(f"/s/{sale}")
+    page.comes_to("grab")
+    while shop.grab(other, buyer).status != 429:
+        pass
+    page.press("#grab")
+    page.comes_to("slow")
+    page.says("A little slower", "#grab")
+    page.shot("button-slow")
+    page.reload()
+    page.comes_to("slow", "grab")
+    page.comes_to("grab")
+    page.press("#grab")
+    page.comes_to("won", "slow")
+    page.finish()
+    shop.close()
+
+
+def test_asking_goes_on_over_a_reload(browser, server, shop):
+    """The answer is on its way: the page says so, and after a reload asks with the same key."""
+    network = Cutter(server)
+    page = Page(browser, server, network.port)
+    sale = shop.sale(stock=9, grabs_per_buyer_max=9)["id"]
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    network.set("hold")
+    page.press("#grab")
+    stays(page, "asking", "Asking")
+    network.set("pass")
+    page.says("You got it", "#outcome")
+    assert shop.counts(sale)[3] == 1 and len(set(network.heard)) == 1 and len(network.heard) >= 2
+    page.finish()
+    network.close()
+
+
+def test_several_at_once_and_again(page, shop):
+    sale = shop.sale(stock=9, units_per_grab_max=3, grabs_per_buyer_max=2, price=500, currency="EUR")["id"]
+    buyer = mint_name("buyer")
+    page.enter(buyer).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.driver.execute_script("const units = document.getElementById('units'); units.value = '3'; units.dispatchEvent(new Event('change'))")
+    page.says("€15.00", "#grab")
+    page.press("#grab")
+    page.says("You may grab again", "#outcome")
+    assert shop.counts(sale)[3] == 3
+    page.press("#grab")
+    page.comes_to("won")
+    assert shop.counts(sale)[3] >= 4 and len(shop.listed(f"/v1/orders?sale={sale}", shop.buyer(buyer))) == 2
