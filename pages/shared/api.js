@@ -3,7 +3,7 @@
  * The login is in the storage of this origin and goes along as a header. There is no cookie, so no other site can make a browser
  * act in somebody's name. The storefront and the console have logins of their own: a seller may buy as somebody else. */
 
-import { clockLearn } from './clock.js';
+import { clockLearn, either } from './clock.js';
 import { keptDrop, keptGet, keptSet } from './kept.js';
 
 const TIMEOUT_MS = 15000;
@@ -65,14 +65,14 @@ export async function ask(method, path, { body, key, etag, signal, timeoutMs = T
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (key !== undefined) headers['Idempotency-Key'] = key;
   if (etag) headers['If-None-Match'] = etag;
-  const ends = [AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])];
+  const late = AbortSignal.timeout(timeoutMs);
   const asked = performance.now();
   let response;
   let answer = null;
   try {
     response = await fetch(path, {
       method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: 'no-store', credentials: 'omit',
-      redirect: 'error', signal: AbortSignal.any(ends),
+      redirect: 'error', signal: signal ? either(late, signal) : late,
     });
     const heard = performance.now();
     const text = await response.text();

@@ -33,6 +33,16 @@ export function every(ms, signal, work) {
   signal.addEventListener('abort', () => clearInterval(timer), { once: true });
 }
 
+/* A signal that ends with the first of these. */
+export function either(...signals) {
+  const ends = new AbortController();
+  for (const signal of signals) {
+    if (signal.aborted) ends.abort(signal.reason);
+    signal.addEventListener('abort', () => ends.abort(signal.reason), { once: true, signal: ends.signal });
+  }
+  return ends.signal;
+}
+
 /* Ends early, without complaint, when the signal does. */
 export function pause(ms, signal) {
   return new Promise((done) => {

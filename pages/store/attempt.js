@@ -5,7 +5,7 @@
  * never buys twice. Only an answer ends an attempt: a win, or a refusal that the server gives after looking at the key. */
 
 import { ask, session, Unreachable } from '../shared/api.js';
-import { clockNow, pause } from '../shared/clock.js';
+import { clockNow, either, pause } from '../shared/clock.js';
 import { keptDrop, keptGet, keptSet } from '../shared/kept.js';
 
 const AGAIN_MS_MIN = 500;
@@ -112,7 +112,7 @@ export class Attempt {
   async wait(ms) {
     const ends = new AbortController();
     this.wake = () => ends.abort();
-    await pause(ms, AbortSignal.any([ends.signal, this.signal]));
+    await pause(ms, either(ends.signal, this.signal));
     this.wake = () => {};
   }
 

@@ -18,6 +18,7 @@ class Cutter:
         self.mode = "pass"
         self.cut = 0  # grabs that were lost one way or the other
         self.heard = []  # the Idempotency-Key of each grab
+        self.lose = {}  # part of a path: how many requests for it are lost on the way
         self.changed = threading.Condition()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -53,6 +54,8 @@ class Cutter:
                 data = peer.recv(65536)
                 if not data:
                     break
+                if self._loses(data.split(b" ", 2)[1]):
+                    break
                 mine["grab"] = data.startswith(b"POST") and GRAB in data
                 if mine["grab"]:
                     self._note(data)
@@ -60,6 +63,13 @@ class Cutter:
                     self.cut += 1
                     break
                 there.sendall(data)
+
+    def _loses(self, path):
+        for part, left in self.lose.items():
+            if part in path and left > 0:
+                self.lose[part] -= 1
+                return True
+        return False
 
     def _note(self, data):
         for line in data.split(b"\r\n"):

@@ -166,8 +166,9 @@ def once(shop, sale, buyer, network):
     return orders[0]["no"]
 
 
-def test_answers_that_are_lost_are_asked_for_until_one_comes(far, network, shop):
-    sale, buyer = shop.sale(stock=9, grabs_per_buyer_max=9)["id"], mint_name("buyer")
+@pytest.mark.parametrize("terms", [{}, {"admission": "token"}, {"admission": "line", "line": {"rate_per_s": 50, "size": 9, "timeout_ms": 60000}}], ids=["login", "token", "line"])
+def test_answers_that_are_lost_are_asked_for_until_one_comes(far, network, shop, terms):
+    sale, buyer = shop.sale(stock=9, grabs_per_buyer_max=9, **terms)["id"], mint_name("buyer")
     far.enter(buyer).open(f"/s/{sale}")
     far.comes_to("grab")
     network.set("swallow")
@@ -223,6 +224,16 @@ def test_a_server_that_dies_with_the_answer_gives_it_when_it_is_back(browser, ow
     page.finish()
     network.close()
     shop.close()
+
+
+@pytest.mark.parametrize("part", ["store-sale", "texts-en"])
+def test_a_page_that_came_in_part_comes_whole_by_itself(far, network, shop, part):
+    sale = shop.sale(stock=9)["id"]
+    far.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+    network.lose = {part.encode(): 3}
+    far.open(f"/s/{sale}")
+    far.comes_to("login")
+    assert network.lose[part.encode()] < 3
 
 
 def test_two_presses_are_one(page, shop):
