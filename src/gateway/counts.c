@@ -23,6 +23,7 @@ struct block {
     _Atomic uint64_t since;                /* the second it began: older cells are those of the sale before */
     uint64_t newest; /* the last second a cell was begun for; 0: the ring has no memory. The writer's */
     _Atomic uint64_t totals[COUNTED_KINDS];
+    _Atomic uint64_t times[COUNTS_TIMES];
 };
 
 struct counts_page {
@@ -104,6 +105,7 @@ static void block_begin(struct block *block, struct cell *cell, uint64_t sale_id
 {
     PUT(block->sale_id, 0);
     for (unsigned kind = 0; kind < COUNTED_KINDS; kind++) PUT(block->totals[kind], 0);
+    for (unsigned i = 0; i < COUNTS_TIMES; i++) PUT(block->times[i], 0);
     PUT(cell->stamp, 0);
     PUT(block->since, second);
     PUT(block->sale_id, sale_id);
@@ -138,6 +140,27 @@ void counts_add(struct counts_page *page, uint64_t sale_id, unsigned kind, uint6
     } else if (kind != COUNTED_REPEATED) {
         ADD_ONE(cell->refusals);
     }
+}
+
+/* 0 to 3 are cells of their own; from there on the highest bit and the two below it say which. */
+static unsigned time_cell(uint64_t us)
+{
+    if (us < 4) return (unsigned)us;
+    unsigned top = 63 - (unsigned)__builtin_clzll(us);
+    unsigned cell = (top - 1) * 4 + (unsigned)(us >> (top - 2) & 3);
+    return cell < COUNTS_TIMES ? cell : COUNTS_TIMES - 1;
+}
+
+/* Where a cell begins; that of the one after the last is where it ends. */
+static uint64_t cell_begin_us(unsigned cell)
+{
+    return cell < 4 ? cell : (uint64_t)(4 + cell % 4) << (cell / 4 - 1);
+}
+
+void counts_took(struct counts_page *page, uint64_t sale_id, uint64_t took_ns)
+{
+    struct block *block = block_at(page, sale_id);
+    if (OWN(block->sale_id) == sale_id) ADD_ONE(block->times[time_cell(took_ns / 1000)]);
 }
 
 /* Nothing in such a ring may be asked for any more, whether its sale goes on or is over; a reader who is at it sees cells of
@@ -189,4 +212,34 @@ struct counts_second counts_at(const struct counts *counts, uint64_t sale_id, ui
         sum.refusals += seen.refusals;
     }
     return sum;
+}
+
+void counts_times(const struct counts *counts, uint64_t sale_id, uint64_t times[COUNTS_TIMES])
+{
+    uint64_t seen[COUNTS_TIMES];
+    for (unsigned i = 0; i < COUNTS_TIMES; i++) times[i] = 0;
+    for (uint32_t writer = 0; writer < counts->writers; writer++) {
+        struct block *block = block_at(&counts->pages[writer], sale_id);
+        if (sale_id == 0 || GET(block->sale_id) != sale_id) continue;
+        for (unsigned i = 0; i < COUNTS_TIMES; i++) seen[i] = GET(block->times[i]);
+        if (GET(block->sale_id) != sale_id) continue; /* it changed hands meanwhile */
+        for (unsigned i = 0; i < COUNTS_TIMES; i++) times[i] += seen[i];
+    }
+}
+
+/* Those of a cell are taken for spread evenly over it. */
+uint64_t counts_within_us(const uint64_t times[COUNTS_TIMES], uint32_t permille)
+{
+    uint64_t all = 0, below = 0;
+    for (unsigned i = 0; i < COUNTS_TIMES; i++) all += times[i];
+    uint64_t rank = (all * permille + 999) / 1000;
+    for (unsigned i = 0; i < COUNTS_TIMES && rank > 0; i++) {
+        if (below + times[i] < rank) {
+            below += times[i];
+            continue;
+        }
+        uint64_t begin_us = cell_begin_us(i), wide_us = cell_begin_us(i + 1) - begin_us;
+        return begin_us + (wide_us * (rank - below) + times[i] - 1) / times[i];
+    }
+    return 0;
 }

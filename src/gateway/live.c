@@ -16,8 +16,9 @@ struct watched {
     uint64_t sale_id;
     struct watched *next;
     uint32_t watchers;
-    uint64_t second; /* of the text */
-    bool over;       /* memory has let go of it */
+    uint64_t second;              /* of the text */
+    uint64_t times[COUNTS_TIMES]; /* as they were then */
+    bool over;                    /* memory has let go of it */
     size_t len;
     char text[EVENT_BYTES_MAX];
 };
@@ -85,6 +86,16 @@ static size_t text_end(const struct json_out *out, const char *text)
     return (size_t)(out->data + out->len + 2 - text);
 }
 
+/* Of those that were answered since the event before. */
+static void latency_render(struct json_out *out, struct watched *watched, const struct counts *counts)
+{
+    uint64_t times[COUNTS_TIMES], since[COUNTS_TIMES];
+    counts_times(counts, watched->sale_id, times);
+    for (unsigned i = 0; i < COUNTS_TIMES; i++) since[i] = times[i] - watched->times[i];
+    memcpy(watched->times, times, sizeof times);
+    render_latency(out, since);
+}
+
 static void watched_render(struct watched *watched, const struct rooms *rooms, uint64_t second)
 {
     struct sale sale;
@@ -99,13 +110,14 @@ static void watched_render(struct watched *watched, const struct rooms *rooms, u
     json_key(&out, "second");
     render_second(&out, rooms->counts, sale.id, second - 1); /* the last that is whole */
     render_verdicts(&out, rooms->counts, &sale);
+    latency_render(&out, watched, rooms->counts);
     json_key(&out, "now");
     json_time(&out, now_ms);
     json_object_end(&out);
     watched->len = text_end(&out, watched->text);
 }
 
-static struct watched *watched_find(struct live *live, uint64_t sale_id)
+static struct watched *watched_find(struct live *live, const struct counts *counts, uint64_t sale_id)
 {
     for (struct watched *watched = live->sales; watched != NULL; watched = watched->next) {
         if (watched->sale_id == sale_id) return watched;
@@ -115,6 +127,7 @@ static struct watched *watched_find(struct live *live, uint64_t sale_id)
     watched->sale_id = sale_id;
     watched->watchers = 0;
     watched->second = 0;
+    counts_times(counts, sale_id, watched->times);
     watched->over = false;
     watched->next = live->sales;
     live->sales = watched;
@@ -229,7 +242,7 @@ static struct watcher *watcher_begin(struct request *request, struct slice token
 {
     struct live *live = request->reactor->live;
     struct watcher *watcher = malloc(sizeof *watcher + token.len);
-    struct watched *watched = watcher == NULL ? NULL : watched_find(live, request->id);
+    struct watched *watched = watcher == NULL ? NULL : watched_find(live, request_rooms(request)->counts, request->id);
     if (watched == NULL) {
         free(watcher);
         return NULL;

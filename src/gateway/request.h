@@ -6,6 +6,7 @@
 #ifndef STAMPEDE_GATEWAY_REQUEST_H
 #define STAMPEDE_GATEWAY_REQUEST_H
 
+#include "base/clock.h"
 #include "gateway/connection.h"
 #include "gateway/counts.h"
 #include "gateway/face.h"
@@ -85,7 +86,9 @@ static inline struct rooms *request_rooms(struct request *request)
 /* Where it is a grab that counts, its answer does: kind as in counts.h. */
 static inline void request_count(struct request *request, unsigned kind)
 {
-    if (request->counted) counts_add(request->reactor->counts, request->id, kind, reactor_now_ms(request->reactor) / 1000);
+    if (!request->counted) return;
+    counts_add(request->reactor->counts, request->id, kind, reactor_now_ms(request->reactor) / 1000);
+    counts_took(request->reactor->counts, request->id, mono_ns() - request->visit.entered_ns);
 }
 static inline struct asker request_asker(const struct request *request)
 {

@@ -44,6 +44,8 @@ void warm_post(struct request *request);
 void live_get(struct request *request);
 /* stats.c */
 void stats_get(struct request *request);
+/* Member latency_us of answers that took so long (counts.h). */
+void render_latency(struct json_out *out, const uint64_t *times);
 /* Member verdicts; one second of a series, as an object. */
 void render_verdicts(struct json_out *out, const struct counts *counts, const struct sale *sale);
 void render_second(struct json_out *out, const struct counts *counts, uint64_t sale_id, uint64_t second);

@@ -43,6 +43,24 @@ void render_second(struct json_out *out, const struct counts *counts, uint64_t s
     json_object_end(out);
 }
 
+void render_latency(struct json_out *out, const uint64_t *times)
+{
+    static const struct {
+        const char *key;
+        uint32_t permille;
+    } rows[] = { { "p50", 500 }, { "p90", 900 }, { "p99", 990 }, { "p999", 999 } };
+    bool any = counts_within_us(times, 1000) != 0;
+    json_key(out, "latency_us");
+    if (!any) {
+        json_null(out);
+        return;
+    }
+    json_object(out);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        number(out, rows[i].key, counts_within_us(times, rows[i].permille));
+    json_object_end(out);
+}
+
 static void orders_render(struct json_out *out, const struct ledger_numbers *numbers)
 {
     json_key(out, "orders");
@@ -82,7 +100,7 @@ static void stats_render(struct query *query, const struct ledger_numbers *numbe
 {
     const struct rooms *rooms = query->rooms;
     struct json_out *out = &query->list_out;
-    uint64_t now_ms = gate_now_ms(rooms->gate);
+    uint64_t now_ms = gate_now_ms(rooms->gate), times[COUNTS_TIMES];
     json_object(out);
     json_key(out, "sale");
     render_sale(out, &query->sale, now_ms);
@@ -91,6 +109,8 @@ static void stats_render(struct query *query, const struct ledger_numbers *numbe
     json_time(out, rooms->counts_since_ms);
     sold_out_render(out, &query->sale, numbers->sold_out_ms);
     orders_render(out, numbers);
+    counts_times(rooms->counts, query->sale.id, times);
+    render_latency(out, times);
     json_key(out, "series");
     json_array(out);
     for (uint64_t left = query->limit; left > 0; left--)

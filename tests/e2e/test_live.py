@@ -97,6 +97,7 @@ def test_the_first_event_comes_at_once_and_then_one_a_second(shop, streams):
         "sale": sale, "state": "open", "offered": 3, "available": 2, "held": 0, "sold": 1}
     assert first["verdicts"] == {"WON": 1, "ALREADY_WON": 1}
     assert set(first["second"]) == {"at", "requests", "wins", "refusals"}
+    assert first["latency_us"] is None, "nothing was answered since the event before: there is none"
     times = [event["now"] for _, event in events]
     assert times == sorted(set(times))
     assert [event["second"]["at"] for _, event in events] == sorted({event["second"]["at"] for _, event in events}), "each has a second of its own"
@@ -115,6 +116,8 @@ def test_what_happens_is_seen_and_every_second_is_told_once(shop, streams):
             time.sleep(0.3)
     last = stream.wait(len(stream.events()) + 3)[-1][1]
     assert last["state"] == "sold_out" and last["verdicts"] == {"WON": 30, "SOLD_OUT": 20}
+    latencies = [event["latency_us"] for _, event in stream.events() if event["latency_us"]]
+    assert latencies and all(0 < one["p50"] <= one["p90"] <= one["p99"] <= one["p999"] < 60_000_000 for one in latencies)
     seconds = [event["second"] for _, event in stream.events()]
     assert [sum(second[name] for second in seconds) for name in ("requests", "wins", "refusals")] == [50, 30, 20]
 

@@ -41,11 +41,12 @@ def at_ms(text):
 def test_a_sale_nobody_has_asked_for_has_empty_numbers(shop):
     sale = shop.sale(stock=5)
     seen = stats(shop, sale["id"])
-    assert set(seen) == {"sale", "verdicts", "since", "sold_out_at", "time_to_sell_out_ms", "orders", "holds", "series", "now"}
+    assert set(seen) == {"sale", "verdicts", "since", "sold_out_at", "time_to_sell_out_ms", "orders", "holds", "latency_us", "series", "now"}
     assert {**seen["sale"], "now": None} == {**sale, "now": None}
     assert seen["verdicts"] == {} and seen["sold_out_at"] is None and seen["time_to_sell_out_ms"] is None
     assert seen["orders"] == {state: {"orders": 0, "units": 0} for state in ("held", "paid", "cancelled", "expired", "refund_due")}
     assert seen["holds"] == {"made": 0, "converted": 0, "returned_units": 0}
+    assert seen["latency_us"] is None
     assert len(seen["series"]) == 60 and sums(seen["series"]) == [0, 0, 0]
     assert time_text(-600) < seen["since"] <= seen["now"]
 
@@ -74,6 +75,7 @@ def test_a_mixed_crowd_is_counted_as_it_counts_itself(own_server):
         assert seen["verdicts"] == dict(mine)
         refused = sum(count for word, count in mine.items() if word not in ("WON", "REPEATED"))
         assert sums(seen["series"]) == [sum(mine.values()), mine["WON"], refused]
+        assert 0 < seen["latency_us"]["p50"] <= seen["latency_us"]["p99"] <= seen["latency_us"]["p999"] < (time.monotonic() - began) * 2e6
         assert time.monotonic() - began < 1800, "longer than the series"
         assert seen["orders"]["paid"]["orders"] == mine["WON"] and seen["orders"]["paid"]["units"] == seen["sale"]["sold"]
     everything = told(answers)

@@ -3,6 +3,7 @@
 
 #include "bounds.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -222,6 +223,66 @@ static void readers_never_see_a_sale_they_did_not_ask_for(void **state)
     counts_close(counts);
 }
 
+static void percentile_is(const struct counts *counts, uint64_t sale_id, uint32_t permille, uint64_t want_us)
+{
+    uint64_t times[COUNTS_TIMES];
+    counts_times(counts, sale_id, times);
+    uint64_t got_us = counts_within_us(times, permille);
+    if (got_us < want_us || got_us > want_us + want_us / 4 + 1) fail_msg("%u: %" PRIu64 " us", permille, got_us);
+}
+
+/* Never too low, and too high by a quarter at most: whoever reads "99 in 100 within 2 ms" may rely on it. */
+static void the_time_of_answers_is_told_within_a_quarter(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(2);
+    for (uint64_t us = 1; us <= 10000; us++) {
+        struct counts_page *page = counts_page(counts, us % 2);
+        counts_add(page, 3, PROBLEM_SOLD_OUT, NOW);
+        counts_took(page, 3, us * 1000);
+    }
+    static const uint32_t asked[] = { 1, 10, 500, 900, 990, 999, 1000 };
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) percentile_is(counts, 3, asked[i], asked[i] * 10);
+    counts_close(counts);
+}
+
+static void every_time_has_a_cell_and_one_answer_is_all_there_is(void **state)
+{
+    (void)state;
+    static const uint64_t us[] = { 0, 1, 3, 4, 7, 8, 1000, 1023, 1024, 1000000, 33000000 };
+    for (size_t i = 0; i < sizeof us / sizeof *us; i++) {
+        struct counts *counts = counts_make(1);
+        counts_add(counts_page(counts, 0), 1, COUNTED_WON, NOW);
+        counts_took(counts_page(counts, 0), 1, us[i] * 1000);
+        percentile_is(counts, 1, 1, us[i]);
+        percentile_is(counts, 1, 1000, us[i]);
+        counts_close(counts);
+    }
+    struct counts *counts = counts_make(1);
+    counts_add(counts_page(counts, 0), 1, COUNTED_WON, NOW);
+    percentile_is(counts, 1, 500, 0);
+    counts_took(counts_page(counts, 0), 1, UINT64_MAX); /* longer than any cell */
+    uint64_t times[COUNTS_TIMES];
+    counts_times(counts, 1, times);
+    assert_int_equal(times[COUNTS_TIMES - 1], 1);
+    counts_close(counts);
+}
+
+static void times_of_the_sale_before_in_the_slot_are_gone(void **state)
+{
+    (void)state;
+    struct counts *counts = counts_make(1);
+    struct counts_page *page = counts_page(counts, 0);
+    counts_add(page, 5, COUNTED_WON, NOW);
+    counts_took(page, 5, 1000000);
+    counts_add(page, 5 + SALES_OPEN_MAX, COUNTED_WON, NOW);
+    percentile_is(counts, 5 + SALES_OPEN_MAX, 1000, 0);
+    counts_took(page, 5, 1000000); /* of one that is over: nobody's */
+    percentile_is(counts, 5 + SALES_OPEN_MAX, 1000, 0);
+    percentile_is(counts, 0, 1000, 0);
+    counts_close(counts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +292,9 @@ int main(void)
         cmocka_unit_test(the_ring_keeps_the_last_hour),
         cmocka_unit_test(a_second_counted_late_is_counted),
         cmocka_unit_test(an_hour_after_the_last_answer_its_memory_is_given_back),
+        cmocka_unit_test(the_time_of_answers_is_told_within_a_quarter),
+        cmocka_unit_test(every_time_has_a_cell_and_one_answer_is_all_there_is),
+        cmocka_unit_test(times_of_the_sale_before_in_the_slot_are_gone),
         cmocka_unit_test(readers_never_see_a_sale_they_did_not_ask_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
