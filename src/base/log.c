@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,15 @@ struct line {
     char bytes[LINE_BYTES_MAX];
     size_t len;
 };
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct log_kept kept[LOG_KEPT]; /* line id at id % LOG_KEPT */
+static uint64_t kept_last;
+
+const char *log_level_word(enum log_level level)
+{
+    return words[level];
+}
 
 enum log_level log_level_of(const char *word)
 {
@@ -88,6 +98,45 @@ static void line_add_readable(struct line *line, const char *text)
     }
 }
 
+/* Cuts between characters. */
+static void text_keep(char *out, size_t size, const char *text, size_t len)
+{
+    if (len > size - 1) {
+        len = size - 1;
+        while (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80) len--;
+    }
+    memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+static void line_keep(enum log_level level, uint64_t at_ms, const char *room, const char *message)
+{
+    struct line readable;
+    readable.len = 0;
+    line_add_readable(&readable, message);
+    pthread_mutex_lock(&kept_lock);
+    kept_last++;
+    struct log_kept *line = &kept[kept_last % LOG_KEPT];
+    line->id = kept_last;
+    line->at_ms = at_ms;
+    line->level = level;
+    text_keep(line->room, sizeof line->room, room, strlen(room));
+    text_keep(line->message, sizeof line->message, readable.bytes, readable.len);
+    pthread_mutex_unlock(&kept_lock);
+}
+
+size_t log_tail(const struct log_ask *ask, struct log_kept *out)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&kept_lock);
+    uint64_t id = ask->before == 0 || ask->before > kept_last ? kept_last : ask->before - 1;
+    for (; id > 0 && id + LOG_KEPT > kept_last && count < ask->max; id--) {
+        if (kept[id % LOG_KEPT].level >= ask->level) out[count++] = kept[id % LOG_KEPT];
+    }
+    pthread_mutex_unlock(&kept_lock);
+    return count;
+}
+
 void log_line(enum log_level level, const char *room, const char *format, ...)
 {
     if (!log_speaks(level)) return;
@@ -102,7 +151,9 @@ void log_line(enum log_level level, const char *room, const char *format, ...)
     if (len < 0) message[0] = '\0';
 
     char time[TIME_TEXT_BYTES + 1];
-    time_to_text(time, wall_ms());
+    uint64_t now_ms = wall_ms();
+    time_to_text(time, now_ms);
+    line_keep(level, now_ms, room, message);
 
     struct line line;
     line.len = 0;

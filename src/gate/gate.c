@@ -160,6 +160,16 @@ void gate_disown(struct gate *gate, enum gate_job job, const struct ledger_fence
     gate->kind->disown(gate, job, fence);
 }
 
+void gate_report(struct gate *gate, struct slice report)
+{
+    gate->kind->report(gate, report);
+}
+
+void gate_nodes_each(struct gate *gate, void (*look)(const struct gate_node *node, void *arg), void *arg)
+{
+    gate->kind->nodes_each(gate, look, arg);
+}
+
 bool gate_order_possible(struct gate *gate, uint64_t order_no)
 {
     return gate->kind->order_possible(gate, order_no);

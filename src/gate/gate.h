@@ -186,6 +186,18 @@ enum gate_job {
 bool gate_owns(struct gate *gate, enum gate_job job, struct ledger_fence *fence);
 /* The ledger said FAULT_FENCED to this number. */
 void gate_disown(struct gate *gate, enum gate_job job, const struct ledger_fence *fence);
+/* What this node tells the others of a shop of itself, a text of at most GATE_REPORT_BYTES that the gate does not read; and
+ * what all of them have told within the last hour, this one too, as of some seconds ago. Any thread. A gate whose decision
+ * is here has nobody to tell. */
+#define GATE_REPORT_BYTES 1023
+struct gate_node {
+    uint32_t number;
+    bool here;       /* it is this one */
+    uint64_t age_ms; /* of its report */
+    char report[GATE_REPORT_BYTES + 1];
+};
+void gate_report(struct gate *gate, struct slice report);
+void gate_nodes_each(struct gate *gate, void (*look)(const struct gate_node *node, void *arg), void *arg);
 /* Could an order have this number? What never was given out costs no query. */
 bool gate_order_possible(struct gate *gate, uint64_t order_no);
 /* Names this shop's decisions among all shops'. */

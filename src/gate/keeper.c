@@ -72,7 +72,7 @@ void keeper_count_rebuild(struct keeper *keeper)
 void keeper_pulse(struct keeper *keeper)
 {
     lease_keep(&keeper->lease, keeper);
-    census_keep(keeper);
+    roster_keep(keeper);
     locks_keep(keeper);
 }
 
@@ -212,6 +212,11 @@ void keeper_errands(struct keeper *keeper)
     turn_hasten(keeper);
 }
 
+struct roster *keeper_roster(struct keeper *keeper)
+{
+    return &keeper->roster;
+}
+
 void keeper_status(struct keeper *keeper, struct keeper_status *out)
 {
     pthread_mutex_lock(&keeper->lock);
@@ -336,6 +341,7 @@ enum fault keeper_make(struct keeper **out, struct remote *remote)
     keeper->place.answer_s_max = LEDGER_ANSWER_S;
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_mutex_init(&keeper->logouts_lock, NULL);
+    roster_init(&keeper->roster);
     enum fault fault = keeper_loop(keeper);
     if (fault == FAULT_NONE) fault = keeper_clock(keeper);
     if (fault == FAULT_NONE) fault = keeper_ledger(keeper) == NULL ? FAULT_LEDGER : shelf_refresh(keeper, keeper->ledger);
@@ -357,7 +363,6 @@ enum fault keeper_open(struct keeper **out, struct remote *remote)
         keeper_close(keeper);
         return fault;
     }
-    census_keep(keeper);
     locks_init(keeper);
     *out = remote->keeper = keeper;
     if (pthread_create(&keeper->thread, NULL, keeper_run, keeper) == 0) {
@@ -389,7 +394,7 @@ void keeper_close(struct keeper *keeper)
     }
     if (keeper->client != NULL && !keeper->redis_failed) {
         locks_release(keeper);
-        census_leave(keeper);
+        roster_leave(keeper);
         lease_release(&keeper->lease, keeper);
     }
     if (keeper->client != NULL) redis_client_close(keeper->client);
@@ -402,5 +407,6 @@ void keeper_close(struct keeper *keeper)
     strangers_deinit(&keeper->strangers);
     pthread_mutex_destroy(&keeper->lock);
     pthread_mutex_destroy(&keeper->logouts_lock);
+    roster_deinit(&keeper->roster);
     free(keeper);
 }

@@ -16,6 +16,7 @@
 
 struct keeper;
 struct remote;
+struct roster;
 
 /* Puts every sale that is not over on the shelf before it returns, and starts the thread. */
 enum fault keeper_open(struct keeper **out, struct remote *remote) MUST_USE;
@@ -38,6 +39,9 @@ void keeper_disown(struct keeper *keeper, enum gate_job job, const struct ledger
 
 /* Any thread: see gate_tell_logouts(). */
 void keeper_tell_logouts(struct keeper *keeper, const struct gate_logouts *logouts);
+
+/* What nodes tell of themselves (roster.h). */
+struct roster *keeper_roster(struct keeper *keeper);
 
 /* Locks of jobs that one node does at a time; those of gate_job come last. */
 enum keeper_lock {

@@ -5,10 +5,10 @@
 #ifndef STAMPEDE_GATE_KEEPER_JOBS_H
 #define STAMPEDE_GATE_KEEPER_JOBS_H
 
-#include "gate/census.h"
 #include "gate/lease.h"
 #include "gate/lock.h"
 #include "gate/remote.h"
+#include "gate/roster.h"
 #include "gate/telling.h"
 
 #include <pthread.h>
@@ -79,9 +79,9 @@ struct keeper {
 
     struct mended mended[KEEPER_MENDED]; /* the last ones */
     struct lease lease;
+    struct roster roster;
     struct lock locks[KEEPER_LOCKS];
     uint64_t jobs_try_ms[GATE_JOB_COUNT];            /* not before this, while another has it */
-    uint64_t census_ms;                              /* when it is next due */
     uint64_t logouts_from, logouts_seen, logouts_ms; /* see logouts_read() */
     pthread_mutex_t logouts_lock;                    /* of these */
     struct gate_logouts logouts;

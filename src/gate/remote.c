@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "gate/roster.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -278,6 +279,16 @@ static void remote_disown(struct gate *base, enum gate_job job, const struct led
     keeper_disown(remote_of(base)->keeper, job, fence);
 }
 
+static void remote_report(struct gate *base, struct slice report)
+{
+    roster_say(keeper_roster(remote_of(base)->keeper), report);
+}
+
+static void remote_nodes_each(struct gate *base, void (*look)(const struct gate_node *node, void *arg), void *arg)
+{
+    roster_each(keeper_roster(remote_of(base)->keeper), look, arg);
+}
+
 static const struct gate_kind remote_kind = {
     .start = remote_start,
     .close = remote_close,
@@ -308,6 +319,8 @@ static const struct gate_kind remote_kind = {
     .tell_logouts = remote_tell_logouts,
     .owns = remote_owns,
     .disown = remote_disown,
+    .report = remote_report,
+    .nodes_each = remote_nodes_each,
     .order_possible = remote_order_possible,
     .uuid = remote_uuid,
     .seq_durable = remote_seq_durable,

@@ -43,20 +43,36 @@ static const char *ready_detail(struct request *request)
     return NULL;
 }
 
-void ready_get(struct request *request)
+const char *ready_objection(struct server *server, const char **word)
 {
     struct gate_status status;
-    gate_status(request_rooms(request)->gate, &status);
-    if (atomic_load(&request->reactor->server->draining)) {
-        reply_problem(request, PROBLEM_NOT_READY, "The server is draining; send new requests to another.");
-    } else if (status.poisoned) {
-        reply_problem(request, PROBLEM_NOT_READY, "The disk has failed; see the log.");
-    } else if (status.shared && !status.redis_up) {
-        reply_problem(request, PROBLEM_NOT_READY, "Redis cannot be reached from here; send new requests to another.");
-    } else if (status.shared && !status.selling) {
-        reply_problem(request, PROBLEM_NOT_READY, "The ledger cannot be reached from here; send new requests to another.");
+    gate_status(server->rooms.gate, &status);
+    const struct {
+        bool applies;
+        const char *word, *detail;
+    } rows[] = {
+        { atomic_load(&server->draining), "draining", "The server is draining; send new requests to another." },
+        { status.poisoned, "disk_failed", "The disk has failed; see the log." },
+        { status.shared && !status.redis_up, "no_redis",
+          "Redis cannot be reached from here; send new requests to another." },
+        { status.shared && !status.selling, "no_ledger",
+          "The ledger cannot be reached from here; send new requests to another." },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        *word = rows[i].word;
+        if (rows[i].applies) return rows[i].detail;
+    }
+    *word = "ready";
+    return NULL;
+}
+
+void ready_get(struct request *request)
+{
+    const char *word, *objection = ready_objection(request->reactor->server, &word);
+    if (objection != NULL) {
+        reply_problem(request, PROBLEM_NOT_READY, objection);
     } else {
-        word_reply(request, "ready", ready_detail(request));
+        word_reply(request, word, ready_detail(request));
     }
 }
 
@@ -139,7 +155,7 @@ static uint64_t resp_connections(const struct server *server)
     return count;
 }
 
-static uint64_t watchers_count(const struct server *server)
+uint64_t watchers_count(const struct server *server)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < server->reactor_count; i++) count += atomic_load(&server->reactors[i]->watchers);

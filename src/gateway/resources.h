@@ -103,6 +103,7 @@ void block_delete(struct request *request);
 void limits_get(struct request *request);
 void limits_put(struct request *request);
 /* webhooks.c: where sellers are told what happened */
+void webhooks_get(struct request *request);
 void webhook_get(struct request *request);
 void webhook_put(struct request *request);
 void webhook_delete(struct request *request);
@@ -112,11 +113,20 @@ void delivery_delete(struct request *request);
 void deliveries_get(struct request *request);
 void deliveries_retry_post(struct request *request);
 void delivery_retry_post(struct request *request);
+/* log.c, nodes.c: what admins look at */
+void log_get(struct request *request);
+void nodes_get(struct request *request);
+/* Tells the other nodes of the shop how this one is, from time to time. */
+struct server;
+void nodes_report(struct server *server);
 /* health.c */
 void health_get(struct request *request);
 void ready_get(struct request *request);
 void metrics_get(struct request *request);
 void openapi_get(struct request *request);
+/* Why no requests should be sent here; NULL: they may be. word is one for machines: ready, draining, … */
+const char *ready_objection(struct server *server, const char **word);
+uint64_t watchers_count(const struct server *server);
 
 /* render.c */
 void render_sale(struct json_out *out, const struct sale *sale, uint64_t now_ms);

@@ -41,6 +41,10 @@ static const struct route routes[] = {
     { HTTP_GET_, "/v1/blocks", WHO_ADMIN, RATE_QUERY, blocks_get, NULL },
     { HTTP_POST_, "/v1/blocks", WHO_ADMIN, RATE_WRITE, blocks_post, NULL },
     { HTTP_DELETE_, "/v1/blocks/{entry}", WHO_ADMIN, RATE_WRITE, block_delete, NULL },
+    { HTTP_GET_, "/v1/webhooks", WHO_ADMIN, RATE_QUERY, webhooks_get, NULL },
+    /* Not counted either: whoever looks why nobody gets through is to get through. */
+    { HTTP_GET_, "/v1/nodes", WHO_ADMIN, RATE_CLASSES, nodes_get, NULL },
+    { HTTP_GET_, "/v1/log", WHO_ADMIN, RATE_CLASSES, log_get, NULL },
     { HTTP_GET_, "/v1/webhook", WHO_SELLER | WHO_ADMIN, RATE_QUERY, webhook_get, NULL },
     { HTTP_PUT_, "/v1/webhook", WHO_SELLER | WHO_ADMIN, RATE_WRITE, webhook_put, NULL },
     { HTTP_DELETE_, "/v1/webhook", WHO_SELLER | WHO_ADMIN, RATE_WRITE, webhook_delete, NULL },

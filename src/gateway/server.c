@@ -214,6 +214,7 @@ void server_housekeep(struct server *server)
 {
     lines_look(server);
     memory_look(server);
+    nodes_report(server);
     struct clerk_status clerk;
     clerk_status(server->rooms.clerk, &clerk);
     gate_housekeep(server->rooms.gate, clerk.seq_filed);

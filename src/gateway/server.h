@@ -82,6 +82,7 @@ struct server {
     _Atomic uint32_t connections, refusals;
     _Atomic uint64_t resp_peers; /* ever */
     uint64_t give_back_ms;       /* reactor 0's: not before then again */
+    uint64_t report_ms;          /* the same for what other nodes are told */
     uint64_t mark_seq, mark_ms;  /* of whoever weighs: a decision, and when it was the last one */
     uint32_t refusals_max;       /* connections that are turned away and hear why, beside connections_max, at once */
 };

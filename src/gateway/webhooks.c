@@ -102,6 +102,43 @@ void webhook_get(struct request *request)
     if (owner_take(request)) request_work(request, request_rooms(request)->lists, show_run, hook_done);
 }
 
+static void health_visit(void *arg, const struct hook_health *health)
+{
+    struct query *query = arg;
+    struct json_out *out = &query->list_out;
+    json_object(out);
+    json_key(out, "seller");
+    json_text(out, health->seller);
+    json_key(out, "url");
+    json_text(out, health->url);
+    json_key(out, "since");
+    json_time(out, health->since_ms);
+    json_key(out, "pending");
+    json_u64(out, health->pending);
+    json_key(out, "failed");
+    json_u64(out, health->failed);
+    json_time_or_null(out, "last_failure_at", health->failed_ms);
+    json_key(out, "last_failure");
+    if (health->failed_ms != 0) {
+        json_text(out, health->error);
+    } else {
+        json_null(out);
+    }
+    json_object_end(out);
+}
+
+static void webhooks_run(struct query *query, struct ledger *ledger)
+{
+    query->fault = query_list_begin(query);
+    if (query->fault == FAULT_NONE) query->fault = ledger_hooks_worst(ledger, query->limit, health_visit, query);
+    if (query->fault == FAULT_NONE) query_list_end(query);
+}
+
+void webhooks_get(struct request *request)
+{
+    if (query_page(request)) list_ask_primary(request, webhooks_run);
+}
+
 static void put_run(struct query *query, struct ledger *ledger)
 {
     char url[HOOK_URL_BYTES_MAX + 1], secret[SIGNATURE_SECRET_TEXT_BYTES + 1];

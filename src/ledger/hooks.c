@@ -64,6 +64,31 @@ enum fault ledger_each_hook(struct ledger *ledger, enum fault (*visit)(void *arg
     return fault != FAULT_NONE ? fault : closed;
 }
 
+static bool row_health(struct cursor *s, struct hook_health *out)
+{
+    bool good = row_string(s, 0, out->seller, sizeof(out->seller)) && row_string(s, 1, out->url, sizeof(out->url)) &&
+                row_u64(s, 2, INT64_MAX, &out->since_ms) && row_u64(s, 3, INT64_MAX, &out->failed_ms) &&
+                row_string(s, 4, out->error, sizeof(out->error)) && row_u64(s, 5, INT64_MAX, &out->pending) &&
+                row_u64(s, 6, INT64_MAX, &out->failed);
+    if (!good) log_error("ledger", "a hook has a value that cannot be");
+    return good;
+}
+
+enum fault ledger_hooks_worst(struct ledger *ledger, uint32_t limit,
+                              void (*visit)(void *arg, const struct hook_health *health), void *arg)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_HOOKS_WORST, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, limit);
+    struct hook_health health;
+    bool good = true;
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW && (good = row_health(s, &health))) visit(arg, &health);
+    fault = statement_close(ledger, STATEMENT_HOOKS_WORST, step);
+    return good ? fault : FAULT_DAMAGE;
+}
+
 static enum fault hooks_changed(struct ledger *ledger)
 {
     struct cursor *s;

@@ -38,6 +38,18 @@ enum fault ledger_hook_delete(struct ledger *ledger, struct slice seller, bool *
 enum fault ledger_each_hook(struct ledger *ledger, enum fault (*visit)(void *arg, const struct hook *hook),
                             void *arg) MUST_USE;
 
+/* How a seller's hook is doing: no secrets. */
+struct hook_health {
+    char seller[USERNAME_BYTES_MAX + 1];
+    char url[HOOK_URL_BYTES_MAX + 1];
+    uint64_t since_ms, failed_ms; /* as in a hook */
+    char error[NOTICE_ERROR_BYTES_MAX + 1];
+    uint64_t pending, failed; /* notices */
+};
+/* Those with most failed notices first, then those with most pending ones; limit of them at most. */
+enum fault ledger_hooks_worst(struct ledger *ledger, uint32_t limit,
+                              void (*visit)(void *arg, const struct hook_health *health), void *arg) MUST_USE;
+
 /* What the outbox knows besides its rows. */
 struct outbox_mark {
     uint64_t hooks_version; /* rises whenever a hook changes */

@@ -262,6 +262,10 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_HOOK_FAILED] = "UPDATE hooks SET failed_ms = ?2, error = ?3 WHERE seller = ?1",
     [STATEMENT_HOOK_DELETE] = "DELETE FROM hooks WHERE seller = ?1",
     [STATEMENT_HOOKS_EACH] = "SELECT " HOOK_COLUMNS " FROM hooks",
+    [STATEMENT_HOOKS_WORST] =
+        "SELECT hooks.seller, url, since_ms, failed_ms, error, coalesce(pending, 0), coalesce(failed, 0) FROM hooks"
+        " LEFT JOIN outbox_counts ON outbox_counts.seller = hooks.seller"
+        " ORDER BY 7 DESC, 6 DESC, hooks.seller LIMIT ?1",
     [STATEMENT_HOOKS_CHANGED] = "UPDATE outbox_mark SET hooks_version = hooks_version + 1",
 
     [STATEMENT_OUTBOX_MARK] = "SELECT hooks_version, told_ms, EXISTS (SELECT 1 FROM hooks) FROM outbox_mark",

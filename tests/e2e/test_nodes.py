@@ -107,6 +107,35 @@ def test_what_one_node_has_made_the_others_know_at_once(three):
         eventually(lambda: one.grab(sale, "cat").code == "CLOSED")  # a node that knew it sold out says so a moment longer
 
 
+def test_every_node_tells_of_all_until_they_leave():
+    """One that stops is gone from the list, one that was killed is told as silent; health is heard of without the ledger."""
+    with Nodes() as nodes:
+        one, two, three = (nodes.start() for _ in range(3))
+        shop = Shop(one)
+
+        def seen():
+            answer = shop.client.get("/v1/nodes", shop.admin_token)
+            assert answer.status == 200 and answer.json()["gate"] == "redis", answer
+            return {item["address"].rpartition(":")[2]: item for item in answer.json()["items"]}
+        eventually(lambda: len(seen()) == 3, 15)
+        every = seen()
+        assert [every[str(server.port)]["here"] for server in (one, two, three)] == [True, False, False]
+        assert len({item["node"] for item in every.values()}) == 3 and None not in {item["node"] for item in every.values()}
+        assert {item["state"] for item in every.values()} == {"ready"}
+        killed, gone = str(three.port), str(two.port)
+        three.kill()
+        other, sale = Shop(two, shop.seller), shop.sale(stock=5)["id"]
+        other.win(sale, "ann")
+        eventually(lambda: seen()[gone]["wins"] == 1, 15)
+        two.stop()
+        eventually(lambda: gone not in seen(), 15)
+        eventually(lambda: seen()[killed]["state"] == "silent", 25)
+        assert seen()[str(one.port)]["state"] == "ready"
+        nodes.own.client().hset("stampede:nodes", "77", 'no report of ours "<b>')
+        nodes.own.client().hset("stampede:nodes", "78", "9999999999999 state=ready connections=x version=" + "9" * 99)
+        eventually(lambda: len(seen()) == 3, 15)
+
+
 def test_resp_over_three_nodes_wins_what_there_is(three):
     """Pipelines of grabs: their answers come in their order, and are exact together."""
     with Peer(three.servers[0]) as first:

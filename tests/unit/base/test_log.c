@@ -211,6 +211,65 @@ static void a_level_has_a_word(void **state)
     assert_int_equal(log_level_of("loud"), LOG_INFO);
 }
 
+static struct log_kept tail[LOG_KEPT + 1];
+
+static size_t tail_read(uint64_t before, enum log_level level, size_t max)
+{
+    return log_tail(&(struct log_ask){ .before = before, .level = level, .max = max }, tail);
+}
+
+static void the_last_lines_are_kept_newest_first(void **state)
+{
+    (void)state;
+    int fd = file_open();
+    capture(fd);
+    for (int i = 0; i < LOG_KEPT + 7; i++) log_line(i % 2 == 0 ? LOG_INFO : LOG_ERROR, "base", "line %d", i);
+    release();
+    close(fd);
+
+    assert_int_equal(tail_read(0, LOG_DEBUG, LOG_KEPT + 1), LOG_KEPT);
+    for (int i = 0; i < LOG_KEPT; i++) {
+        char want[32];
+        snprintf(want, sizeof want, "line %d", LOG_KEPT + 6 - i);
+        assert_string_equal(tail[i].message, want);
+        assert_string_equal(tail[i].room, "base");
+        assert_true(i == 0 || tail[i].id + 1 == tail[i - 1].id);
+    }
+    uint64_t oldest = tail[LOG_KEPT - 1].id, newest = tail[0].id;
+    assert_int_equal(tail_read(newest, LOG_DEBUG, 3), 3);
+    assert_int_equal(tail[0].id, newest - 1);
+    assert_int_equal(tail_read(0, LOG_WARN, 4), 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(tail[i].level, LOG_ERROR);
+    assert_int_equal(tail_read(oldest, LOG_DEBUG, 3), 0);
+    assert_int_equal(tail_read(1, LOG_DEBUG, 3), 0);
+    assert_int_equal(tail_read(newest + 1000, LOG_DEBUG, 1), 1); /* one that is still to come: the last */
+    assert_int_equal(tail[0].id, newest);
+}
+
+/* Whatever a stranger made us say, a console may show it; and it is cut between characters. */
+static void what_is_kept_is_clean_text(void **state)
+{
+    (void)state;
+    char longer[900] = "";
+    for (int i = 0; i < 400; i++) memcpy(longer + 2 * i, "\xc3\xa9", 3);
+    longer[0] = 'x';
+    longer[1] = 'x';
+    const char *said[] = { "bell \x07 <b>\n", "broken \xc3", "", longer + 1 };
+    int fd = file_open();
+    capture(fd);
+    for (int i = 0; i < 4; i++) log_error("a-room-with-a-long-name", "%s", said[i]);
+    release();
+    close(fd);
+
+    assert_int_equal(tail_read(0, LOG_DEBUG, 4), 4);
+    assert_string_equal(tail[3].message, "bell ? <b>?");
+    assert_string_equal(tail[2].message, "broken ?");
+    assert_string_equal(tail[1].message, "");
+    assert_int_equal(strlen(tail[0].message), LOG_KEPT_BYTES - 1); /* 'x' and characters of two bytes */
+    assert_true(utf8_valid(slice_of(tail[0].message)));
+    assert_int_equal(strlen(tail[0].room), sizeof tail[0].room - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +281,8 @@ int main(void)
         cmocka_unit_test(errno_of_the_caller_is_kept),
         cmocka_unit_test(a_message_too_long_is_cut_and_still_a_line),
         cmocka_unit_test(lines_of_several_threads_never_mix),
+        cmocka_unit_test(the_last_lines_are_kept_newest_first),
+        cmocka_unit_test(what_is_kept_is_clean_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

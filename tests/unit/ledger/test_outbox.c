@@ -490,6 +490,35 @@ static void sellers_with_something_to_hear_are_found_one_after_the_other(void **
     assert_int_equal(counts.pending, 6);
 }
 
+static void worst_visit(void *arg, const struct hook_health *health)
+{
+    char *text = arg;
+    size_t len = strlen(text);
+    snprintf(text + len, 256 - len, "%s %d/%d %d;", health->seller, (int)health->failed, (int)health->pending,
+             (int)health->failed_ms);
+}
+
+static void the_hooks_that_fail_most_come_first(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const sellers[] = { "ann", "bob", "cat", "dan" };
+    char text[256] = "";
+    uint64_t id;
+    for (int i = 0; i < 4; i++) hook_make(f, sellers[i], 100);
+    assert_int_equal(ledger_outbox_test(f->ledger, SLICE("bob"), 5000, &id), FAULT_NONE);
+    assert_int_equal(ledger_outbox_test(f->ledger, SLICE("cat"), 5000, &id), FAULT_NONE);
+    const struct outbox_result lost = {
+        .id = id, .since_ms = 5000, .seller = SLICE("cat"), .outcome = TRY_GIVEN_UP, .status = 500, .error = "500"
+    };
+    uint64_t given_up;
+    const struct outbox_results results = { .all = (const struct outbox_result *const[]){ &lost },
+                                            .count = 1,
+                                            .now_ms = 7000 };
+    assert_int_equal(ledger_outbox_record(f->ledger, &results, &given_up), FAULT_NONE);
+    assert_int_equal(ledger_hooks_worst(f->ledger, 3, worst_visit, text), FAULT_NONE);
+    assert_string_equal(text, "cat 1/0 7000;bob 0/1 0;ann 0/0 0;");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 int main(void)
 {
@@ -509,6 +538,7 @@ int main(void)
         CASE(sales_closed_by_time_are_told_once),
         CASE(an_id_is_never_given_twice),
         CASE(a_hook_keeps_its_secret_until_it_rotates),
+        CASE(the_hooks_that_fail_most_come_first),
         CASE(sellers_with_something_to_hear_are_found_one_after_the_other),
     };
     return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);

@@ -1,0 +1,132 @@
+#include "gate/roster.h"
+
+#include "base/clock.h"
+#include "gate/keeper_jobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Takes the node's report, forgets those who have been silent for too long, and answers number, age and report of each. */
+static const char speak_text[] =
+    "local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) "
+    "redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now) .. ARGV[2]) "
+    "redis.call('PEXPIRE', KEYS[1], ARGV[3]) "
+    "local all, told = redis.call('HGETALL', KEYS[1]), {} "
+    "for i = 1, #all, 2 do "
+    "local at, report = string.match(all[i + 1], '^(%d+) (.*)$') "
+    "if at and now - tonumber(at) < tonumber(ARGV[3]) then "
+    "told[#told + 1] = all[i] told[#told + 1] = string.format('%.0f', math.max(0, now - tonumber(at))) "
+    "told[#told + 1] = report "
+    "else redis.call('HDEL', KEYS[1], all[i]) end end "
+    "return told";
+enum { ROW = 3 };
+
+void roster_init(struct roster *roster)
+{
+    *roster = (struct roster){ .nodes = NULL };
+    pthread_mutex_init(&roster->lock, NULL);
+}
+
+void roster_deinit(struct roster *roster)
+{
+    pthread_mutex_destroy(&roster->lock);
+    free(roster->nodes);
+}
+
+void roster_say(struct roster *roster, struct slice report)
+{
+    pthread_mutex_lock(&roster->lock);
+    snprintf(roster->report, sizeof roster->report, "%.*s", (int)report.len, report.data);
+    pthread_mutex_unlock(&roster->lock);
+}
+
+void roster_each(struct roster *roster, void (*look)(const struct gate_node *node, void *arg), void *arg)
+{
+    pthread_mutex_lock(&roster->lock);
+    uint64_t older_ms = mono_ms() - roster->seen_ms;
+    for (uint32_t i = 0; i < roster->count; i++) {
+        struct gate_node node = roster->nodes[i];
+        node.age_ms += older_ms;
+        if (node.report[0] != '\0') look(&node, arg); /* else nobody has begun to speak for it */
+    }
+    pthread_mutex_unlock(&roster->lock);
+}
+
+/* Under the lock. False: no memory, and nothing has changed. */
+static bool roster_room(struct roster *roster, uint32_t count)
+{
+    if (count <= roster->room) return true;
+    struct gate_node *more = realloc(roster->nodes, count * sizeof *more);
+    if (more == NULL) return false;
+    roster->nodes = more;
+    roster->room = count;
+    return true;
+}
+
+struct listening {
+    struct keeper *keeper;
+    uint32_t here;
+};
+
+static void roster_read(void *arg, const struct redis_reply *reply)
+{
+    struct listening *listening = arg;
+    struct roster *roster = &listening->keeper->roster;
+    uint32_t count = (uint32_t)(reply->count / ROW), alive = 0;
+    pthread_mutex_lock(&roster->lock);
+    if (reply->type == REDIS_LIST && count <= NODES_MAX && roster_room(roster, count)) {
+        for (uint32_t i = 0; i < count; i++) {
+            struct gate_node *node = &roster->nodes[i];
+            struct slice report = reply_text(reply, i * ROW + 2);
+            node->number = (uint32_t)reply_number(reply, i * ROW);
+            node->age_ms = reply_number(reply, i * ROW + 1);
+            node->here = node->number == listening->here;
+            alive += node->age_ms < ROSTER_ALIVE_MS;
+            snprintf(node->report, sizeof node->report, "%.*s", (int)report.len, report.data);
+        }
+        roster->count = count;
+        roster->seen_ms = mono_ms();
+    }
+    pthread_mutex_unlock(&roster->lock);
+    if (alive > 0) atomic_store(&listening->keeper->remote->nodes, alive);
+}
+
+static void roster_key(const struct keeper *keeper, char out[LEASE_KEY_BYTES])
+{
+    snprintf(out, LEASE_KEY_BYTES, "%snodes", keeper->remote->options.prefix);
+}
+
+void roster_keep(struct keeper *keeper)
+{
+    struct roster *roster = &keeper->roster;
+    uint32_t number = numbers_node(&keeper->remote->numbers);
+    char key[LEASE_KEY_BYTES], field[16], forget[24], report[GATE_REPORT_BYTES + 1];
+    if (!keeper->lease.held || mono_ms() < roster->due_ms) return;
+    roster->due_ms = mono_ms() + ROSTER_MS;
+    pthread_mutex_lock(&roster->lock);
+    memcpy(report, roster->report, sizeof report);
+    pthread_mutex_unlock(&roster->lock);
+    roster_key(keeper, key);
+    snprintf(field, sizeof field, "%u", number);
+    snprintf(forget, sizeof forget, "%d", ROSTER_FORGET_MS);
+    const struct slice argv[] = { SLICE("EVAL"),   slice_of(speak_text), SLICE("1"),      slice_of(key),
+                                  slice_of(field), slice_of(report),     slice_of(forget) };
+    struct listening listening = { keeper, number };
+    keeper_command(keeper, &(struct command_ask){ argv, 7, argv[3], roster_read, &listening });
+}
+
+static void left(void *arg, const struct redis_reply *reply)
+{
+    (void)arg, (void)reply;
+}
+
+void roster_leave(struct keeper *keeper)
+{
+    char key[LEASE_KEY_BYTES], field[16];
+    if (!keeper->lease.held) return;
+    roster_key(keeper, key);
+    snprintf(field, sizeof field, "%u", numbers_node(&keeper->remote->numbers));
+    const struct slice argv[] = { SLICE("HDEL"), slice_of(key), slice_of(field) };
+    keeper_command(keeper, &(struct command_ask){ argv, 3, argv[1], left, NULL });
+}
