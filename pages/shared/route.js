@@ -78,5 +78,9 @@ export function routeStart(element, rows) {
     routeGo(link.pathname + link.search);
   });
   addEventListener('popstate', () => routeShow(true));
+  // A browser may keep a page that was left, with all its connections, of which there are few: it lets go of them, and begins anew if it
+  // is come back to.
+  addEventListener('pagehide', () => ends?.abort());
+  addEventListener('pageshow', (event) => { if (event.persisted) routeShow(); });
   routeShow();
 }

@@ -1,0 +1,161 @@
+/* What the views of the console share: how something is announced, asked, tabled and explained. */
+
+import { Unreachable, ask } from '../shared/api.js';
+import { h, said, say } from '../shared/dom.js';
+import { text, textHas } from '../shared/text.js';
+
+/* Tells whoever cannot see what has just changed. */
+export function announce(message) {
+  say(document.getElementById('live'), message);
+}
+
+/* A problem as an element: what it means in the reader's language, and what the server itself says to it. */
+export function problemText(answer) {
+  const known = textHas(`problem.${answer.code}`);
+  const detail = answer.body?.detail;
+  return h('span', {}, text(known ? `problem.${answer.code}` : 'problem.other', { code: answer.code }),
+    detail && h('span', { class: 'detail', lang: 'en' }, ` ${detail}`));
+}
+
+/* A place for the outcome of what somebody did: good, bad, or nothing. It is there from the beginning, so that it is read out. */
+export function outcome() {
+  const place = h('p', { class: 'notice', role: 'status', hidden: true });
+  const set = (kind, content) => {
+    place.className = `notice ${kind}`;
+    place.replaceChildren(content);
+    place.hidden = false;
+  };
+  return {
+    place,
+    good: (message) => set('good', message),
+    bad: (answer) => set('bad', answer instanceof Error ? text('unreachable') : problemText(answer)),
+    clear: () => { place.hidden = true; },
+  };
+}
+
+/* Asks, with the button that was pressed out of action meanwhile. The answer, or null where the outcome has been told. */
+export async function act(button, told, method, path, body) {
+  button.setAttribute('aria-disabled', 'true');
+  try {
+    const answer = await ask(method, path, body === undefined ? {} : { body });
+    if (answer.ok) return answer;
+    told.bad(answer);
+  } catch (error) {
+    if (!(error instanceof Unreachable)) throw error;
+    told.bad(error);
+  } finally {
+    button.removeAttribute('aria-disabled');
+  }
+  return null;
+}
+
+/* What a question found out, or null where the server could not be asked, which is told unless nobody waits for it any more. */
+export async function heard(told, signal, question) {
+  try {
+    return await question;
+  } catch (error) {
+    if (!(error instanceof Unreachable)) throw error;
+    if (!signal.aborted) told.bad(error);
+    return null;
+  }
+}
+
+export function button(label, click, properties = {}) {
+  const press = (event) => {
+    if (event.currentTarget.getAttribute('aria-disabled') !== 'true') click(event.currentTarget);
+  };
+  return h('button', { type: 'button', on: { click: press }, ...properties }, label);
+}
+
+/* A small window with a form in it. fields: elements. Resolves to whether it was accepted. */
+export function dialog({ title, fields, accept, danger = false }) {
+  return new Promise((done) => {
+    const no = h('button', { type: 'button', class: 'quiet' }, text('cancel'));
+    const window_ = h('dialog', { 'aria-labelledby': 'dialog-title' },
+      h('form', { method: 'dialog', class: 'stack' },
+        h('h2', { id: 'dialog-title' }, title), ...fields,
+        h('div', { class: 'row end' }, no, h('button', { type: 'submit', value: 'yes', class: danger ? 'danger' : 'primary' }, accept))));
+    no.addEventListener('click', () => window_.close('no'));
+    window_.addEventListener('close', () => {
+      window_.remove();
+      done(window_.returnValue === 'yes');
+    });
+    document.body.append(window_);
+    window_.showModal();
+  });
+}
+
+let fieldsMade = 0;
+
+/* A labelled input with its explanation; wrong(message) says what is wrong with it, wrong(null) nothing. */
+export function field(label, input, hint) {
+  fieldsMade += 1;
+  const id = `field-${fieldsMade}`;
+  const complaint = h('p', { class: 'wrong', id: `${id}-wrong`, hidden: true });
+  input.id = id;
+  input.setAttribute('aria-describedby', `${hint ? `${id}-hint ` : ''}${id}-wrong`);
+  const place = h('div', { class: 'field' }, h('label', { for: id }, label), input,
+    hint && h('p', { class: 'hint', id: `${id}-hint` }, hint), complaint);
+  const wrong = (message) => {
+    complaint.hidden = message === null;
+    complaint.textContent = message ?? '';
+    if (message === null) input.removeAttribute('aria-invalid');
+    else input.setAttribute('aria-invalid', 'true');
+  };
+  return { place, input, wrong };
+}
+
+/* columns: [[key of its heading, class]]. The rows are replaced as a whole; where there are none, empty is said. */
+export function table(caption, columns, empty) {
+  const body = h('tbody');
+  const nothing = h('p', { class: 'soft pad' }, empty);
+  const grid = h('table', {}, h('caption', { class: 'hidden-text' }, caption),
+    h('thead', {}, h('tr', {}, columns.map(([key, kind]) => h('th', { scope: 'col', class: kind }, key === '' ? h('span', { class: 'hidden-text' }, text('actions')) : text(key))))),
+    body);
+  const scroll = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, grid);
+  const place = h('div', { class: 'tabled' }, scroll, nothing);
+  const rows = (list) => {
+    body.replaceChildren(...list);
+    nothing.hidden = list.length > 0;
+    scroll.hidden = list.length === 0;
+  };
+  rows([]);
+  nothing.hidden = true; // not before it is known
+  return { place, rows };
+}
+
+export function row(columns, ...cells) {
+  return h('tr', {}, cells.map((cell, i) => h('td', { class: columns[i]?.[1] }, cell)));
+}
+
+const KINDS = { open: 'good', upcoming: 'accent', paused: 'warn', sold_out: 'bad', closed: '', held: 'warn', paid: 'good', refund_due: 'bad', expired: '', cancelled: '' };
+
+export function stateChip(state) {
+  return h('span', { class: `chip ${KINDS[state] ?? ''}`, 'data-state': state }, text(`state.${state}`));
+}
+
+/* A name as its owner wrote it. */
+export function named(name, properties = {}) {
+  return said(name, { class: 'name', ...properties });
+}
+
+/* A heading with what can be done beside it. */
+export function heading(title, ...beside) {
+  return h('div', { class: 'heading' }, h('h1', {}, title), h('div', { class: 'row' }, beside));
+}
+
+/* Works every so often, one at a time, and not while nobody looks. */
+export function repeat(ms, signal, told, work) {
+  let busy = false;
+  const turn = async () => {
+    if (busy || document.hidden || signal.aborted) return;
+    busy = true;
+    await heard(told, signal, work());
+    busy = false;
+  };
+  const timer = setInterval(turn, ms);
+  document.addEventListener('visibilitychange', turn, { signal });
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true });
+  turn();
+  return turn;
+}
