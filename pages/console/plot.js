@@ -83,7 +83,7 @@ export function plot({ title, series, format = count, filled = null, id }) {
       const [first, last] = [latest.find((point) => point.values[filled] !== null), latest.at(-1)];
       area.setAttribute('d', d === '' ? '' : `${d}L${x(last.at).toFixed(1)} ${y(0)}L${x(first.at).toFixed(1)} ${y(0)}Z`);
     }
-    for (const { share, label } of grid) label.textContent = share === 0 ? '' : format(top * share);
+    for (const { share, label } of grid) label.textContent = share === 0 || (most === 0 && end === null) ? '' : format(top * share);
     from.textContent = clockTime(begin);
     to.textContent = clockTime(now);
     tableShow();

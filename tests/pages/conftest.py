@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
+from access import axe_text  # noqa: E402
 from browser import Browser, Page  # noqa: E402
 from fixtures import own_server  # noqa: E402,F401
 from harness import Server, Shop  # noqa: E402
@@ -40,3 +41,8 @@ def page(browser, server):
     one = Page(browser, server)
     yield one
     one.finish()
+
+
+@pytest.fixture(scope="session")
+def axe():
+    return axe_text()

@@ -1,37 +1,10 @@
 """Everybody can buy: with a keyboard alone, on a narrow screen, with a screen reader, by day and by night. And a name is a name."""
 
 import pytest
+from access import HOSTILE, complaints
 from browser import PHONE
 from harness import eventually, mint_name, time_text
-from npm import npm_modules
 from selenium.webdriver.common.keys import Keys
-
-AXE = {"axe-core": "4.10.2"}
-SERIOUS = {"serious", "critical"}
-HOSTILE = [
-    '<script>window.hurt = 1</script>',
-    '"><img src=x onerror="window.hurt = 1">',
-    "'; window.hurt = 1; //",
-    "{{constructor.constructor('hurt = 1')()}} ${window.hurt = 1}",
-    "\u202egnihtemos\u202c \u2066<svg onload=alert(1)>\u2069",
-    "&lt;b&gt; </title><script>window.hurt = 1</script>",
-    "W" * 64,
-]
-
-
-@pytest.fixture(scope="module")
-def axe():
-    return (npm_modules(AXE) / "axe-core" / "axe.min.js").read_text()
-
-
-def complaints(page, axe, rules=None):
-    """What axe holds against the page as it stands: [(rule, how bad, element)]. rules: only these."""
-    page.driver.execute_script(axe)
-    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
-    found = page.driver.execute_async_script(
-        "const [options, done] = arguments; axe.run(document, options).then((results) => done(results.violations), (error) => done(String(error)))", options)
-    assert isinstance(found, list), found
-    return [(rule["id"], rule["impact"], node["html"][:200]) for rule in found for node in rule["nodes"] if rule["impact"] in SERIOUS]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

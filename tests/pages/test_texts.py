@@ -31,7 +31,7 @@ def values(text):
 
 
 def test_there_are_sites():
-    assert "store" in SITES
+    assert SITES == ["console", "store"]
 
 
 @pytest.mark.parametrize("site", SITES)

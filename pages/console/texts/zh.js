@@ -154,7 +154,7 @@ export default {
   'live.time_to_sell_out': '售罄用时',
   'live.p50': '响应时间中位数',
   'live.p90': '90 %',
-  'live.p99': '99 % 响应在',
+  'live.p99': '99 % 响应时间',
   'live.p999': '99.9 %',
   'live.last_second': '最近一秒',
   'live.since_start': '服务器启动以来',

@@ -1,0 +1,112 @@
+"""Everybody can use the console: on a narrow screen, with a screen reader, by day and by night. And a name is a name, whoever gave it."""
+
+import pytest
+from access import HOSTILE, complaints
+from browser import DESK, PHONE
+from console import Console
+from harness import Server, Shop, eventually, mint_name, time_text
+from receiver import QUICK
+
+# Which have every colour there is.
+BY_NIGHT = {"live", "wrong", "hooks", "log"}
+
+
+@pytest.fixture(scope="module")
+def server():
+    shared = Server(*QUICK, "--webhook-give-up-s", "1").start()
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def console(browser, server):
+    one = Console(browser, server)
+    yield one
+    one.finish()
+
+
+def stage(shop):
+    """Something of everything."""
+    sale = shop.sale(stock=9, name=mint_name("Lamp"), price=12900, currency="EUR", pay_within_s=900, description="Of walnut.")["id"]
+    shop.sale(stock=5, opens_at=time_text(600))
+    for i in range(4):
+        shop.grab(sale, f"buyer-{i % 3}")
+    assert shop.client.request("PUT", "/v1/webhook", {"url": "http://127.0.0.1:9/hook"}, shop.seller_token).status == 200
+    shop.win(sale, "told")
+    shop.client.post("/v1/blocks", {"entry": "ip 192.0.2.0/24"}, shop.admin_token)
+    eventually(lambda: shop.client.get("/v1/webhook", shop.seller_token).json()["failed"] > 0, 20)
+    return sale
+
+
+def views(console, shop, sale):
+    """(name, how to come there), by role."""
+    def at(path, *ready):
+        return lambda: (console.open(path), *[console.one(selector) for selector in ready])
+    seller = [("sales", at("/console", "tbody a")), ("live", lambda: (console.open(f"/console/sales/{sale}"), console.is_linked("live"), console.one("#orders tbody"))),
+              ("dialog", lambda: (console.press("#restock"), console.one("dialog"))),
+              ("form", at("/console/sales/new", "#save")), ("wrong", lambda: (console.press("#save"), console.one("[aria-invalid]"))),
+              ("edit", at(f"/console/edit/{sale}", "#save")), ("hook", at("/console/hook", "tbody tr"))]
+    admin = [("nodes", at("/console/nodes", ".node")), ("limits", at("/console/limits", "[data-limit]")), ("blocks", at("/console/blocks", "tbody tr")),
+             ("hooks", lambda: (console.open("/console/hooks"), console.press(f"[data-seller='{shop.seller}']"), console.one("#deliveries tbody tr"))),
+             ("log", at("/console/log", ".log li"))]
+    return [("nobody", None, [("login", at("/console", "#register"))]), ("seller", shop.seller, seller), ("admin", mint_name("operator"), admin)]
+
+
+def test_axe_finds_nothing_serious_by_day_and_by_night_and_all_fits_a_phone(console, shop, axe):
+    found, wide = {}, []
+    console.scheme("light", calm=True)
+    for role, who, places in views(console, shop, stage(shop)):
+        if who is not None:
+            console.enter(who, role)
+        for name, come in places:
+            come()
+            found[name] = complaints(console, axe)
+            console.shot(f"console-{name}")
+            if name in BY_NIGHT:
+                console.scheme("dark", calm=True)
+                found[f"{name} by night"] = complaints(console, axe, ["color-contrast"])
+                console.shot(f"console-{name}-dark")
+                console.scheme("light", calm=True)
+            console.screen(PHONE)
+            if not console.fits():
+                wide.append(name)
+            console.screen(DESK)
+    assert not any(found.values()), {name: rules for name, rules in found.items() if rules}
+    assert not wide
+
+
+def test_a_name_is_a_name(console, shop):
+    """In every place where somebody else's words are shown."""
+    event = shop.client.post("/v1/events", {"name": HOSTILE[0], "description": HOSTILE[1], "opens_at": time_text(600)}, shop.seller_token)
+    assert event.status == 201
+    hostile = Shop(shop.server, HOSTILE[1][:64])
+    for word in HOSTILE:
+        made = hostile.client.post("/v1/sales", {"name": word, "stock": 5, "description": f"{word}\n{word}"}, hostile.seller_token)
+        assert made.status == 201, made
+        sale = made.json()["id"]
+        hostile.win(sale, word[:64])
+        assert shop.client.post("/v1/blocks", {"entry": f"user x{word[:60]}"}, shop.admin_token).status in (201, 400)
+    assert hostile.client.request("PUT", "/v1/webhook", {"url": "http://127.0.0.1:9/'%3Cb%3E"}, hostile.seller_token).status == 200
+    console.enter(hostile.seller, "seller").open("/console")
+    for word in HOSTILE:
+        console.says(word.strip(), "table")
+    for item in hostile.client.get("/v1/sales?limit=200").json()["items"]:
+        if item["seller"] != hostile.seller:
+            continue
+        console.open(f"/console/sales/{item['id']}")
+        eventually(lambda: console.driver.execute_script("return document.querySelector('h1')?.textContent") == item["name"])
+        console.says(item["name"][:64].strip(), "#orders")
+        assert console.driver.title.startswith(item["name"].strip()[:20])
+    console.open(f"/console/edit/{item['id']}")
+    console.one("#save")
+    console.enter(mint_name("operator"), "admin").open("/console/blocks")
+    console.says("x" + HOSTILE[0], "table")
+    console.open("/console")
+    console.says(HOSTILE[0], "table")
+    console.open("/console/hooks")
+    console.says(hostile.seller, "table")
+    console.open("/console/log")
+    console.one(".log li")
+    assert console.driver.execute_script("return window.hurt ?? null") is None
+    assert not console.all("main script, main img, main iframe, main b")
+    hostile.close()

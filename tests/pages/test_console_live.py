@@ -1,0 +1,117 @@
+"""A page watches while a crowd buys: what it shows in the end is what the ledger has."""
+
+import collections
+import threading
+import time
+
+from browser import PHONE
+from console import Console
+from harness import Shop, crowd, eventually, mint_name, request_bytes
+from redis_servers import free_port
+
+
+def test_numbers_on_the_page_are_those_of_the_ledger(browser, own_server):
+    server = own_server("--limits", "user_grab_per_s=1,user_grab_burst=3")
+    shop, console = Shop(server), Console(browser, server)
+    sale = shop.sale(stock=2000, units_per_grab_max=2, grabs_per_buyer_max=2, pay_within_s=600, price=100, currency="CNY")["id"]
+    blocked = mint_name("blocked")
+    assert shop.client.post("/v1/blocks", {"entry": f"user {blocked}"}, shop.admin_token).status == 201
+    console.enter(shop.seller).open(f"/console/sales/{sale}")
+    console.is_linked("live")
+    console.press("#plot-rates summary")
+    answers, estimates = [], []
+
+    def buy():
+        for part in range(6):
+            people = [blocked if i % 40 == 0 else f"buyer-{part * 60 + i % 70}" for i in range(150)]
+            requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", {"units": 3 if i % 25 == 7 else 1 + i % 2}, shop.buyer(name)) for i, name in enumerate(people)]
+            answers.extend(crowd(server, requests, 20))
+            time.sleep(0.5)
+    buying = threading.Thread(target=buy)
+    buying.start()
+    while buying.is_alive():
+        estimates.append(console.number("sold_out_in"))
+        time.sleep(0.1)
+    buying.join()
+    assert any(estimates), "it never said when it will be sold out"
+    told = collections.Counter("WON" if answer.status == 201 else answer.code for answer in answers)
+    assert {"WON", "OVER_LIMIT", "BLOCKED", "RATE_LIMITED"} <= set(told)
+    eventually(lambda: console.verdicts() == dict(told))
+    rows = server.ledger().orders(sale)
+    units = sum(row["units"] for row in rows)
+    assert len(rows) == told["WON"]
+    eventually(lambda: (console.number("available"), console.number("held"), console.number("sold")) == (2000 - units, units, 0))
+    assert shop.counts(sale) == (2000, 2000 - units, units, 0)
+    assert console.number("p50") > 0 and console.number("p99") >= console.number("p50")
+    table = console.text("#plot-rates table")
+    assert len(table.splitlines()) > 5
+    console.screen((1200, 1900))
+    console.shot("console-live")
+    console.scheme("dark")
+    console.shot("console-live-dark")
+    console.scheme("light")
+    console.screen(PHONE)
+    assert console.fits()
+    console.shot("console-live-phone")
+    assert shop.act(sale, "close").status == 200
+    console.is_sale("closed")
+    console.is_linked("live")  # those who have won may still pay, so it goes on
+    console.finish()
+    shop.close()
+
+
+def test_sold_out_and_over(browser, own_server):
+    server = own_server()
+    shop, console = Shop(server), Console(browser, server)
+    sale = shop.sale(stock=50)["id"]
+    console.enter(shop.seller).open(f"/console/sales/{sale}")
+    console.is_linked("live")
+    crowd(server, [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"b{i}")) for i in range(120)], 10)
+    console.is_sale("sold_out")
+    eventually(lambda: console.verdicts() == {"WON": 50, "SOLD_OUT": 70})
+    seen = shop.client.get(f"/v1/sales/{sale}/stats", shop.seller_token).json()
+    eventually(lambda: console.number("time_to_sell_out") == seen["time_to_sell_out_ms"])
+    assert shop.act(sale, "close").status == 200
+    console.is_sale("closed")
+    console.is_linked("over")
+    assert console.number("sold") == 50 and console.verdicts() == {"WON": 50, "SOLD_OUT": 70}
+    console.reload()
+    console.is_sale("closed")
+    console.is_linked("over")
+    assert console.number("sold") == 50
+    console.finish()
+    shop.close()
+
+
+def test_a_server_that_was_away_is_watched_again(browser, own_server):
+    server = own_server(port=free_port())
+    shop, console = Shop(server), Console(browser, server)
+    sale = shop.sale(stock=5)["id"]
+    console.enter(shop.seller).open(f"/console/sales/{sale}")
+    console.is_linked("live")
+    server.stop()
+    console.is_linked("lost")
+    console.press("nav a[href='/console/hook']")
+    console.says("The server does not answer.")
+    shop.client.close()
+    server.start()
+    console.press("#again")
+    console.says("There is no webhook yet.")
+    console.driver.back()
+    Shop(server, shop.seller).win(sale, "ann")
+    console.is_linked("live")
+    eventually(lambda: console.number("available") == 4)
+    console.finish()
+
+
+def test_logging_out_elsewhere_ends_it(browser, own_server):
+    server = own_server()
+    shop, console = Shop(server), Console(browser, server)
+    sale = shop.sale(stock=5)["id"]
+    console.enter(shop.seller).open(f"/console/sales/{sale}")
+    console.is_linked("live")
+    token = console.driver.execute_script("return JSON.parse(localStorage.getItem('stampede.session.console')).token")
+    assert shop.client.post("/v1/logout", None, token).status == 204
+    console.one("#register", 20)
+    console.finish()
+    shop.close()

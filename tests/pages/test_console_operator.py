@@ -1,0 +1,136 @@
+"""An operator's way: nodes, limits that take effect, the block list, messages sent again, the log."""
+
+import pytest
+from console import Console
+from harness import Server, Shop, eventually, mint_name, problem
+from receiver import QUICK, Receiver
+from selenium.webdriver.common.keys import Keys
+
+
+@pytest.fixture(scope="module")
+def server():
+    shared = Server(*QUICK, "--webhook-give-up-s", "1").start()
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def console(browser, server):
+    one = Console(browser, server)
+    yield one.enter(mint_name("operator"), "admin")
+    one.finish()
+
+
+def slider(name):
+    return f"[data-limit='{name}']"
+
+
+def test_a_slider_takes_effect_and_can_be_taken_back(console, shop):
+    sale = shop.sale(stock=50, grabs_per_buyer_max=50)["id"]
+    console.open("/console/limits")
+    before = console.one(slider("user_grab_per_s")).get_attribute("aria-valuetext")
+    assert before == "1,000"
+    for name in ("user_grab_per_s", "user_grab_burst"):
+        console.one(slider(name)).send_keys(Keys.HOME)
+        console.says(f"{name} is 1 now.", "main > .notice")
+        assert shop.client.get("/v1/limits", shop.admin_token).json()[name] == 1
+    buyer = mint_name("buyer")
+    shop.win(sale, buyer)
+    problem(shop.grab(sale, buyer), 429, "RATE_LIMITED")
+    console.one("[name='user_grab_per_s']").send_keys(Keys.CONTROL + "a" + Keys.NULL, "2500", Keys.ENTER)
+    console.says("user_grab_per_s is 2,500 now.", "main > .notice")
+    assert shop.client.get("/v1/limits", shop.admin_token).json()["user_grab_per_s"] == 2500
+    console.one(slider("user_grab_per_s")).send_keys(Keys.END)
+    eventually(lambda: shop.client.get("/v1/limits", shop.admin_token).json()["user_grab_per_s"] == 0)
+    assert console.one(slider("user_grab_per_s")).get_attribute("aria-valuetext") == "no limit"
+    shop.win(sale, buyer)
+    shop.win(sale, buyer)
+    console.one("[name='ip_grab_burst']").send_keys(Keys.CONTROL + "a" + Keys.NULL, "0", Keys.ENTER)
+    console.says("ip_grab_burst", "main > .notice.bad")
+    eventually(lambda: console.one("[name='ip_grab_burst']").get_attribute("value") == "100000")
+    console.press("#undo")
+    console.says("The limits are what they were.", "main > .notice")
+    limits = shop.client.get("/v1/limits", shop.admin_token).json()
+    assert (limits["user_grab_per_s"], limits["user_grab_burst"]) == (1000, 10000)
+
+
+def test_whoever_is_blocked_is_refused_until_they_are_not(console, shop):
+    sale, buyer = shop.sale(stock=50, grabs_per_buyer_max=50)["id"], mint_name("<b>bad</b>")
+    shop.win(sale, buyer)
+    console.open("/console/blocks")
+    console.write("form [name='whom']", buyer)
+    console.press("#block")
+    console.says(f"Blocked: user {buyer}", "main > .notice")
+    console.says(buyer, "table")
+    problem(shop.grab(sale, buyer), 403, "BLOCKED")
+    console.choose("form [name='kind']", "ip")
+    console.write("form [name='whom']", "10.1.2.3/8")
+    console.press("#block")
+    console.says("Something in it is not as it should be", "main > .notice.bad")
+    console.press(f"[aria-label='Unblock user {buyer}']")
+    console.says("No longer blocked", "main > .notice")
+    console.says("Nobody is blocked.")
+    shop.win(sale, buyer)
+
+
+def test_failed_messages_are_sent_again(console, shop):
+    with Receiver(lambda message, tries: 500) as receiver:
+        answer = shop.client.request("PUT", "/v1/webhook", {"url": receiver.url()}, shop.seller_token)
+        assert answer.status == 200, answer
+        sale = shop.sale(stock=50)["id"]
+        for i in range(3):
+            shop.win(sale, f"buyer-{i}")
+        console.open("/console/hooks")
+        look = f"[data-seller='{shop.seller}']"
+        eventually(lambda: "3" in console.text("tbody .chip.bad"), 20)
+        console.says("HTTP status 500", "table")
+        assert "whsec" not in console.driver.page_source
+        console.press(look)
+        console.says("order.won", "#deliveries")
+        console.shot("console-webhooks")
+        receiver.plan = lambda message, tries: 200
+        one = console.one("#deliveries td [data-again]").get_attribute("data-again")
+        console.press(f"[data-again='{one}']")
+        console.says("1 on their way again.", "main > .notice")
+        eventually(lambda: len(receiver.taken) == 1)
+        console.press("[data-again='all']")
+        console.says("2 on their way again.", "main > .notice")
+        eventually(lambda: len(receiver.taken) == 3)
+        console.says("Nothing has failed.", "#deliveries")
+        eventually(lambda: not console.all("tbody .chip.bad"))
+
+
+def test_nodes_and_log(console, shop):
+    sale = shop.sale(stock=2)["id"]
+    shop.win(sale, "ann")
+    console.open("/console/nodes")
+    console.says("Ready", ".node")
+    console.says(f"127.0.0.1:{shop.server.port}", ".node")
+    assert console.all(".node[data-state='ready']")
+    console.says("in all", ".node")
+    console.shot("console-nodes")
+    console.open("/console/log")
+    console.one(".log li")
+    assert shop.client.post("/v1/blocks", {"entry": "ip 192.0.2.1"}, shop.admin_token).status == 201
+    console.says("the block list", ".log", 15)
+    console.choose("[name='level']", "error")
+    eventually(lambda: not console.all(".log li[data-level='info']"))
+    assert shop.client.request("DELETE", "/v1/blocks/ip%20192.0.2.1", None, shop.admin_token).status == 204
+
+
+def test_every_sale_is_the_operators_to_see(console, shop):
+    other = Shop(shop.server)
+    mine, theirs = shop.sale(stock=2), other.sale(stock=3)
+    console.open("/console")
+    console.says(mine["name"], "table")
+    console.says(theirs["name"], "table")
+    console.write("input[type='search']", other.seller)
+    eventually(lambda: mine["name"] not in console.text("table"))
+    console.press("table a")
+    console.is_sale("open")
+    console.is_linked("live")
+    console.says(other.seller, ".facts")
+    console.press("#pause")
+    console.is_sale("paused")
+    assert other.show(theirs["id"])["state"] == "paused"
+    other.close()
