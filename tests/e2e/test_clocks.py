@@ -88,7 +88,7 @@ def test_the_clocks_are_off_indeed(skewed):
 
 def test_a_sale_opens_and_closes_by_the_clock_of_redis(skewed):
     shops = skewed.shops()
-    sales = [shop.sale(stock=100, opens_at=time_text(2), closes_at=time_text(4))["id"] for shop in shops]
+    sales = [shop.sale(stock=10000, opens_at=time_text(2), closes_at=time_text(4))["id"] for shop in shops]
     seen, begun = [], time.time()
     while time.time() < begun + 5:
         for sale in sales:
@@ -133,6 +133,7 @@ def test_what_is_built_anew_by_a_node_with_a_wrong_clock_has_the_right_time(skew
 def test_only_what_opens_soon_is_warmed_up(skewed):
     shop = skewed.shops()[1]
     soon, later = shop.sale(stock=3, opens_at=time_text(40))["id"], shop.sale(stock=3, opens_at=time_text(HOURS))["id"]
+    eventually(lambda: all(skewed.redis().exists(skewed.key(sale, "state")) for sale in (soon, later)), 20)  # as every sale when it is made
     skewed.redis().flushall()
     eventually(lambda: skewed.redis().exists(skewed.key(soon, "state")), 20)
     time.sleep(1.5)

@@ -336,17 +336,17 @@ def test_sigterm_drains_what_is_under_way(own_server):
     clients = [server.connect() for _ in range(30)]
     for i, client in enumerate(clients):
         client.send(b"".join(request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"b{i}-{j}")) for j in range(20)))
-    time.sleep(0.02)
+    answers = [(client, client.receive()) for client in clients]  # 19 more of each are on their way
     server.process.send_signal(signal.SIGTERM)
     won = {}
-    for client in clients:
+    for client, answer in answers:
         try:
             for _ in range(20):
-                answer = client.receive()
                 assert answer.status in (201, 503), answer
                 if answer.status == 201:
                     order = answer.json()["order"]
                     won[order["no"]] = order["buyer"]
+                answer = client.receive()
         except ConnectionError:
             pass
         client.close()
