@@ -145,13 +145,17 @@ class Contest:
         prefix, port, words = PREFIX, self.node.resp_port, ["SALE.GRAB", sale, "user:__rand_int__"]
         if side == "bare":
             prefix, port, words = PREFIX_BARE, self.shop.redis.port, self.bare.words(sale)
-        before_s = self.node.cpu_s()
+        before_s = self.cpu_s()
         self.rates.setdefault((path, pipeline, side), []).append(resp.turn(port, words, pipeline, requests, NUMBERS))
         if side == "node":
-            self.cpu_us.setdefault((path, pipeline), []).append((self.node.cpu_s() - before_s) * 1e6 / requests)
+            self.cpu_us.setdefault((path, pipeline), []).append([(after - before) * 1e6 / requests for before, after in zip(before_s, self.cpu_s())])
         self.check(key(prefix, sale, "orders"), path, requests)
         self.shop.wait_filed(sale)
         self.shop.ask("DEL", *(key(PREFIX_BARE, sale, name) for name in KEYS))
+
+    def cpu_s(self):
+        """Of the node, and of MariaDB, which files what is won on the same cores."""
+        return self.node.cpu_s(), servers.process_cpu_s([self.shop.database.process.pid])
 
     def check(self, orders, path, requests):
         """All have won, or nobody but the first: redis-benchmark does not look at what it is told."""
@@ -166,7 +170,7 @@ class Contest:
                     self.turn(side, path, pipeline, nth)
                 node, bare = (self.rates[path, pipeline, side][-1] for side in ("node", "bare"))
                 self.bench.say(f"  {path} P{pipeline}: node {node:.0f}, bare script {bare:.0f} grabs/s, {node / bare:.2f}x, "
-                               f"{self.cpu_us[path, pipeline][-1]:.1f} us of the node's CPU")
+                               "{:.1f} us of the node's CPU, {:.1f} of MariaDB's".format(*self.cpu_us[path, pipeline][-1]))
 
     def figures(self):
         found = []
@@ -176,7 +180,8 @@ class Contest:
                 node, bare = (self.rates[path, pipeline, side] for side in ("node", "bare"))
                 ratio = statistics.median(ours / theirs for ours, theirs in zip(node, bare))
                 found += [table.Figure(f"{what}, node on Redis", statistics.median(node), "1/s"),
-                          table.Figure(f"{what}, node on Redis", statistics.median(self.cpu_us[path, pipeline]), "CPU us/request"),
+                          *(table.Figure(f"{what}, {whose}", statistics.median(us), "CPU us/request")
+                            for whose, us in zip(("node on Redis", "MariaDB meanwhile"), zip(*self.cpu_us[path, pipeline]))),
                           table.Figure(f"{what}, the bare script", statistics.median(bare), "1/s"),
                           table.Figure(f"{what}, node / the bare script", ratio, "x", f">= {BARE_MIN}", ratio >= BARE_MIN)]
         return found
