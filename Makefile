@@ -75,7 +75,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAG
 .SECONDARY:
 .SECONDEXPANSION:
 .DEFAULT_GOAL := all
-.PHONY: all run cluster cluster-stop test bench campaign asan tsan fuzz fmt install clean deps help unit-tests sim-tests probes fuzzers archive
+.PHONY: all demo run cluster cluster-stop test bench campaign asan tsan fuzz fmt install clean deps help unit-tests sim-tests probes fuzzers archive
 
 all: $(BINARY)
 archive: $(ARCHIVE)
@@ -86,6 +86,7 @@ fuzzers: $(FUZZERS)
 
 help:
 	@echo 'make            build $(BINARY)'
+	@echo 'make demo       install what is missing, build, and show a sale with a crowd; ARGS="--keep --buyers 20000" chooses'
 	@echo 'make run        install what is missing, build, serve with the data in $(DATA)'
 	@echo 'make cluster    several machines on this one: MariaDB, a Redis Cluster, three nodes, nginx; make cluster-stop ends it'
 	@echo 'make test       every test; the last line is "N passed, N failed"'
@@ -107,6 +108,11 @@ run:
 	@$(SUBMAKE) all
 	@tools/try
 	@exec $(BINARY) serve --data $(DATA)
+
+demo:
+	@tools/install-deps run
+	@$(SUBMAKE) all
+	@exec $(BINARY) demo $(ARGS)
 
 # ARGS="--port 8080 --nodes 5" chooses. Only what was started by it is ended, whatever else runs here.
 cluster:

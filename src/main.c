@@ -10,6 +10,7 @@ static const struct {
     const char *help;
 } commands[] = {
     { "serve", command_serve, "[options]            run the server" },
+    { "demo", command_demo, "[--keep] [flags]     a server, a sale and a crowd to look at, and the proof of its numbers" },
     { "admin", command_admin, "create NAME          make an admin; the password is read from standard input" },
     { "audit", command_audit, "[--data DIR]         prove the promises offline" },
     { "export", command_export, "orders|sales         write what is filed as --format csv or jsonl" },

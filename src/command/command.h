@@ -10,6 +10,7 @@
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3 };
 
 int command_serve(int argc, char **argv);     /* runs the server until it is told to stop */
+int command_demo(int argc, char **argv);      /* a server, a sale and a crowd, and the proof that the numbers add up */
 int command_admin(int argc, char **argv);     /* admin create NAME, password on standard input */
 int command_audit(int argc, char **argv);     /* proves the promises offline */
 int command_export(int argc, char **argv);    /* orders or sales as CSV or JSON Lines */
