@@ -39,7 +39,7 @@ struct filer {
     struct filer_job *first, *last;
     uint64_t waiting;
     uint64_t first_ms; /* since when somebody has waited, monotonic */
-    bool stopping;
+    _Atomic bool stopping;
     struct filer_thread *threads[THREADS];
     _Atomic uint32_t failing; /* threads whose last try failed */
 };

@@ -12,6 +12,7 @@
 #define GONE_MS "3600000"
 /* For the logs of one round. */
 #define LOGS_MS 500
+#define PILES_AT_ONCE 8
 
 struct round {
     struct keeper *keeper;
@@ -139,6 +140,14 @@ static void due_read(void *arg, const struct redis_reply *reply)
     due->count = due->good ? reply->count - 3 : 0;
 }
 
+/* A few piles: what cannot be told now must not keep the keeper from what would make it so, a look at Redis or a rebuild. */
+static void ends_tell(struct keeper *keeper)
+{
+    for (int i = 0; i < PILES_AT_ONCE && !keeper->redis_failed && !keeper_stopping(keeper); i++) {
+        if (errands_do(keeper, UINT64_MAX >> 1) < ERRANDS_AT_ONCE) return;
+    }
+}
+
 /* Ends what is due of a sale, in the ledger first: the gate is told by errands. False: the job is not ours any more, or
  * cannot be done now. */
 static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
@@ -163,7 +172,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
         if (fault != FAULT_NONE) return false;
         if (expired > 0) {
             log_debug("keeper", "sale %" PRIu64 ": %u holds have ended", sale_id, expired);
-            while (errands_do(keeper, UINT64_MAX >> 1) == ERRANDS_AT_ONCE && !keeper_stopping(keeper)) continue;
+            ends_tell(keeper);
         }
         keeper_pulse(keeper);
         if (keeper_stopping(keeper)) return false;

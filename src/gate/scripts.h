@@ -7,10 +7,13 @@
  * KEYS of each, all seven, in this order. P is the prefix; the braces put a sale's keys on one machine of a cluster.
  *   P{sale:ID}:state   hash    terms, counts (packed, see below), seller, fixed; loaded while a load is under way;
  *                              claimed where a load brought claims: the highest number of them
- *   P{sale:ID}:buyers  hash    buyer -> "grabs returns no": orders that count (held or paid), orders that have ended, the
- * one that counted last (0: none) P{sale:ID}:orders  hash    number -> order line P{sale:ID}:keys    hash    buyer NUL key
- * -> number; NUL id -> units added, for each id of a restock P{sale:ID}:tokens  hash    buyer -> nonce of a purchase token
- * that is not spent P{sale:ID}:holds   zset    number, by pay_by P{sale:ID}:log     stream  what the ledger has to file
+ *   P{sale:ID}:buyers  hash    buyer -> "grabs returns no": orders that count (held or paid), those that have ended, the
+ *                              one that counted last (0: none)
+ *   P{sale:ID}:orders  hash    number -> order line
+ *   P{sale:ID}:keys    hash    buyer NUL key -> number; NUL id -> units added, for each id of a restock
+ *   P{sale:ID}:tokens  hash    buyer -> nonce of a purchase token that is not spent
+ *   P{sale:ID}:holds   zset    number, by pay_by
+ *   P{sale:ID}:log     stream  what the ledger has to file
  *
  * An order line: "state units amount at pay_by nonce B K R buyer key ref", with a space between the numbers and after R and
  * none between the three texts, which are B, K and R bytes long. State is that of enum order_state; amount is -1 without a

@@ -404,7 +404,11 @@ enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, ui
     char name[BUYER_BYTES_MAX + 1];
     struct slice buyer = buyer_of(grab, notice.admission, 0, name);
     if (buyer.len == 0) return VERDICT_DONE;
-    return filter_has(&shelf->winners, winner_hash(shelf, grab->sale_id, buyer)) ? VERDICT_DONE : VERDICT_SOLD_OUT;
+    if (filter_has(&shelf->winners, winner_hash(shelf, grab->sale_id, buyer))) return VERDICT_DONE;
+    /* Unless they were taken out of the filter while it was looked into. */
+    atomic_thread_fence(memory_order_acquire);
+    bool same = atomic_load_explicit(&cell->winners_made, memory_order_relaxed) == made;
+    return same ? VERDICT_SOLD_OUT : VERDICT_DONE;
 }
 
 enum shelf_turn shelf_enter(const struct shelf *shelf, uint64_t sale_id, uint64_t now_ms, const struct shelf_share *share)
