@@ -138,6 +138,16 @@ class Page:
     def hears(self, words, seconds=15):
         self.waits(lambda: any(words in each for each in self.heard()), seconds, words)
 
+    def watch(self):
+        """From now on watched() has each state of the button with what it said first, until the next reload: some last for a moment only."""
+        self.driver.execute_script(
+            "window.watched = {}; const look = () => { const button = document.getElementById('grab');"
+            "if (button) window.watched[button.dataset.state] ??= button.innerText; };"
+            "new MutationObserver(look).observe(document.body, { childList: true, attributes: true, characterData: true, subtree: true })")
+
+    def watched(self):
+        return self.driver.execute_script("return window.watched")
+
     # What the person does.
 
     def press(self, selector, seconds=10):
