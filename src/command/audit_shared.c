@@ -126,6 +126,7 @@ static void errand_count(void *arg, const struct ledger_errand *errand)
 static enum fault ledger_prove(struct proof *proof)
 {
     struct ledger *ledger = proof->ledger;
+    const struct ledger_errand_page all = { .made_before_ms = UINT64_MAX >> 1, .max = UINT32_MAX >> 1 };
     enum fault fault = ledger_each_sale(ledger, sale_prove, proof);
     if (fault == FAULT_NONE) fault = ledger_each_order(ledger, order_prove, proof);
     if (fault == FAULT_NONE) fault = ledger_each_token(ledger, token_prove, proof);
@@ -133,7 +134,7 @@ static enum fault ledger_prove(struct proof *proof)
     if (fault == FAULT_NONE) fault = ledger_each_uneven_sale(ledger, uneven_say, proof);
     if (fault == FAULT_NONE) fault = ledger_each_miscounted_sale(ledger, miscounted_say, proof);
     if (fault == FAULT_NONE) fault = ledger_each_contradiction(ledger, contradiction_say, proof);
-    if (fault == FAULT_NONE) fault = ledger_errands(ledger, UINT64_MAX >> 1, UINT32_MAX >> 1, errand_count, proof);
+    if (fault == FAULT_NONE) fault = ledger_errands(ledger, &all, errand_count, proof);
     return fault;
 }
 

@@ -8,6 +8,16 @@
 /* A gate that has something else than the ledger for so long is not just a moment behind. */
 #define OPPOSED_MS 2 * KEEPER_LATE_MS
 
+/* For one run: the keeper must come to what would let it tell the rest, a look at Redis or a rebuild. */
+#define ERRANDS_AT_ONCE 256
+#define PILES_AT_ONCE 8
+#define RUN_MS 1000
+
+struct run {
+    uint64_t stop_ms; /* monotonic */
+    bool done;        /* some of them */
+};
+
 struct pile {
     struct ledger_errand errands[ERRANDS_AT_ONCE];
     uint32_t count;
@@ -111,7 +121,7 @@ static void crowd_do(struct keeper *keeper, struct crowd *crowd)
 /* Whether it is done; what it needs to be done later is asked for. */
 static bool errand_ended(struct keeper *keeper, const struct ledger_errand *errand, enum errand_end end)
 {
-    if (end == ERRAND_LATER) keeper_ask_rebuild(keeper, errand->sale_id, false);
+    if (end == ERRAND_LATER && !keeper->redis_failed) keeper_ask_rebuild(keeper, errand->sale_id, false);
     if (end == ERRAND_OPPOSED && remote_now_ms(&keeper->remote->gate) > errand->made_ms + OPPOSED_MS) {
         log_warn("keeper",
                  "sale %" PRIu64 ": its gate has something else than the ledger about errand %" PRIu64 " (%d, order %" PRIu64
@@ -122,14 +132,25 @@ static bool errand_ended(struct keeper *keeper, const struct ledger_errand *erra
     return end == ERRAND_DONE;
 }
 
-static void pile_do(struct keeper *keeper, struct ledger *ledger, const struct pile *pile)
+static bool sale_is_away(struct keeper *keeper, uint64_t sale_id)
+{
+    sale_keys(keeper->remote, sale_id, keeper->keys);
+    return !redis_client_reaches(keeper->client, slice_of(keeper->keys[0]));
+}
+
+/* Those of a sale whose Redis is away are passed over. False: not all of them have had their turn. */
+static bool pile_do(struct keeper *keeper, struct ledger *ledger, const struct pile *pile, struct run *run)
 {
     uint64_t done[ERRANDS_AT_ONCE];
     size_t done_count = 0;
+    uint32_t i = 0;
     enum fault fault = FAULT_NONE;
-    for (uint32_t i = 0; i < pile->count && fault == FAULT_NONE && !keeper->redis_failed && !keeper_stopping(keeper);) {
+    while (i < pile->count && fault == FAULT_NONE && mono_ms() < run->stop_ms && !keeper_stopping(keeper)) {
         struct crowd crowd = { &pile->errands[i], crowd_count(pile, i), { ERRAND_LATER } };
         struct errand_facts facts;
+        i += crowd.count;
+        keeper->errands_after = pile->errands[i - 1].id;
+        if (sale_is_away(keeper, crowd.errands->sale_id)) continue;
         if (crowd.errands->kind == ERRAND_EXPIRED) {
             crowd_do(keeper, &crowd);
         } else {
@@ -139,23 +160,35 @@ static void pile_do(struct keeper *keeper, struct ledger *ledger, const struct p
         for (uint32_t j = 0; j < crowd.count; j++) {
             if (errand_ended(keeper, &crowd.errands[j], crowd.ends[j])) done[done_count++] = crowd.errands[j].id;
         }
-        i += crowd.count;
         keeper_pulse(keeper);
     }
     if (fault == FAULT_NONE && done_count > 0) fault = ledger_errands_done(ledger, done, done_count);
     if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
+    run->done = run->done || done_count > 0;
+    return i == pile->count && fault == FAULT_NONE;
 }
 
 uint64_t errands_do(struct keeper *keeper, uint64_t made_before_ms)
 {
-    struct ledger *ledger = keeper_ledger(keeper);
-    struct pile pile = { .count = 0 };
-    if (ledger == NULL) return 0;
-    enum fault fault = ledger_errands(ledger, made_before_ms, ERRANDS_AT_ONCE, pile_add, &pile);
-    if (fault != FAULT_NONE) {
-        keeper_ledger_failed(keeper, fault);
-        return 0;
+    struct run run = { .stop_ms = mono_ms() + RUN_MS };
+    uint64_t seen = 0;
+    for (int i = 0; i < PILES_AT_ONCE; i++) {
+        struct ledger *ledger = keeper_ledger(keeper);
+        struct pile pile = { .count = 0 };
+        const struct ledger_errand_page page = { keeper->errands_after, made_before_ms, ERRANDS_AT_ONCE };
+        if (ledger == NULL) return seen;
+        enum fault fault = ledger_errands(ledger, &page, pile_add, &pile);
+        if (fault != FAULT_NONE) {
+            keeper_ledger_failed(keeper, fault);
+            return seen;
+        }
+        seen += pile.count;
+        if (!pile_do(keeper, ledger, &pile, &run)) break;
+        if (pile.count < ERRANDS_AT_ONCE) {
+            keeper->errands_after = 0;
+            return seen;
+        }
     }
-    if (pile.count > 0) pile_do(keeper, ledger, &pile);
-    return pile.count;
+    if (run.done) keeper_errands(keeper); /* the others need not wait for the next round */
+    return seen;
 }

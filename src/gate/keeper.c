@@ -271,7 +271,7 @@ static void errands_told_do(struct keeper *keeper)
     bool left = keeper->errands_left;
     keeper->errands_left = false;
     pthread_mutex_unlock(&keeper->lock);
-    if (left) errands_do(keeper, UINT64_MAX >> 1);
+    if (left) errands_do(keeper, KEEPER_ERRANDS_ALL);
 }
 
 /* The thread. */

@@ -69,7 +69,8 @@ struct keeper {
     struct ledger *ledger; /* NULL: not open at present */
     uint64_t ledger_again_ms, ledger_pause_ms;
     bool redis_failed;
-    _Atomic bool hasty; /* somebody waits for the next turn */
+    uint64_t errands_after; /* the next run of errands begins behind this one; 0: with the first */
+    _Atomic bool hasty;     /* somebody waits for the next turn */
 
     pthread_mutex_t lock; /* of these */
     struct keeper_asks rebuilds, fetches;
@@ -212,8 +213,9 @@ bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found);
 /* Settles those that are there when the node comes, or Redis comes back, a few at a time. */
 void strangers_meet(struct keeper *keeper);
 
-/* errand.c: does those made before this time; how many there were. */
-#define ERRANDS_AT_ONCE 256
+/* errand.c: does those made before this time, or as many of them as there is time for: the next run goes on behind them, so
+ * that what cannot be told now keeps nothing else from being told. How many there were. */
+#define KEEPER_ERRANDS_ALL (UINT64_MAX >> 1)
 uint64_t errands_do(struct keeper *keeper, uint64_t made_before_ms);
 
 #endif

@@ -12,7 +12,6 @@
 #define GONE_MS "3600000"
 /* For the logs of one round. */
 #define LOGS_MS 500
-#define PILES_AT_ONCE 8
 
 struct round {
     struct keeper *keeper;
@@ -71,7 +70,7 @@ static void logs_file(struct round *round)
 {
     struct keeper *keeper = round->keeper;
     uint64_t now_ms = remote_now_ms(&keeper->remote->gate), stop_ms = mono_ms() + LOGS_MS;
-    for (size_t i = 0; i < round->logs.count && !keeper->redis_failed && !keeper_stopping(keeper); i++) {
+    for (size_t i = 0; i < round->logs.count && !keeper_stopping(keeper); i++) {
         struct stream_ask ask = { .sale_id = round->logs.ids[i],
                                   .until_ms = now_ms - KEEPER_LATE_MS,
                                   .stop_mono_ms = stop_ms };
@@ -84,6 +83,7 @@ static void logs_file(struct round *round)
         round->entries -= round->entries < ask.filed ? round->entries : ask.filed;
         if (!whole && ask.first_ms != 0 && now_ms > ask.first_ms && now_ms - ask.first_ms > round->oldest_ms)
             round->oldest_ms = now_ms - ask.first_ms;
+        if (!whole && keeper->redis_failed) return; /* it has answered for all of them just now */
     }
 }
 
@@ -140,14 +140,6 @@ static void due_read(void *arg, const struct redis_reply *reply)
     due->count = due->good ? reply->count - 3 : 0;
 }
 
-/* A few piles: what cannot be told now must not keep the keeper from what would make it so, a look at Redis or a rebuild. */
-static void ends_tell(struct keeper *keeper)
-{
-    for (int i = 0; i < PILES_AT_ONCE && !keeper->redis_failed && !keeper_stopping(keeper); i++) {
-        if (errands_do(keeper, UINT64_MAX >> 1) < ERRANDS_AT_ONCE) return;
-    }
-}
-
 /* Ends what is due of a sale, in the ledger first: the gate is told by errands. False: the job is not ours any more, or
  * cannot be done now. */
 static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
@@ -161,7 +153,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
         .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_DUE, .argv = argv, .argc = 1, .read = due_read, .arg = &due
     };
     for (uint32_t expired = 1; expired > 0;) {
-        if (!keeper_script(keeper, &ask)) return false;
+        if (!keeper_script(keeper, &ask)) return !keeper->redis_failed; /* what it refuses of one it may do for another */
         if (!due.good || due.count == 0) return true;
         struct ledger *ledger = keeper_ledger(keeper);
         struct ledger_expiry expiry = { .sale_id = sale_id, .now_ms = due.at_ms, .max = LEDGER_TAKES_MAX };
@@ -172,7 +164,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
         if (fault != FAULT_NONE) return false;
         if (expired > 0) {
             log_debug("keeper", "sale %" PRIu64 ": %u holds have ended", sale_id, expired);
-            ends_tell(keeper);
+            errands_do(keeper, KEEPER_ERRANDS_ALL);
         }
         keeper_pulse(keeper);
         if (keeper_stopping(keeper)) return false;

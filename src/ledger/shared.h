@@ -56,8 +56,12 @@ struct ledger_errand {
     uint32_t units;
     uint64_t made_ms;
 };
-/* Those made before made_before_ms, oldest first, at most max. */
-enum fault ledger_errands(struct ledger *ledger, uint64_t made_before_ms, uint32_t max,
+/* Those made before made_before_ms whose ids are above id_after, by id, at most max. */
+struct ledger_errand_page {
+    uint64_t id_after, made_before_ms;
+    uint32_t max;
+};
+enum fault ledger_errands(struct ledger *ledger, const struct ledger_errand_page *page,
                           void (*visit)(void *arg, const struct ledger_errand *errand), void *arg) MUST_USE;
 enum fault ledger_errands_done(struct ledger *ledger, const uint64_t *ids, size_t count) MUST_USE;
 

@@ -34,14 +34,15 @@ bool row_errand(struct cursor *s, struct ledger_errand *out)
     return good;
 }
 
-enum fault ledger_errands(struct ledger *ledger, uint64_t made_before_ms, uint32_t max,
+enum fault ledger_errands(struct ledger *ledger, const struct ledger_errand_page *page,
                           void (*visit)(void *arg, const struct ledger_errand *errand), void *arg)
 {
     struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ERRANDS, &s);
     if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, made_before_ms);
-    bind_number(s, 2, max);
+    bind_number(s, 1, page->id_after);
+    bind_number(s, 2, page->made_before_ms);
+    bind_number(s, 3, page->max);
     bool damaged = false;
     enum step step;
     while ((step = cursor_step(s)) == STEP_ROW) {

@@ -398,7 +398,8 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_ERRAND_INSERT] =
         "INSERT INTO errands (kind, sale, epoch, order_no, units, made_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [STATEMENT_ERRANDS] =
-        "SELECT id, kind, sale, epoch, order_no, units, made_ms FROM errands WHERE made_ms < ?1 ORDER BY id LIMIT ?2",
+        "SELECT id, kind, sale, epoch, order_no, units, made_ms FROM errands WHERE id > ?1 AND made_ms < ?2"
+        " ORDER BY id LIMIT ?3",
     [STATEMENT_ERRANDS_OF] =
         "SELECT id, kind, sale, epoch, order_no, units, made_ms FROM errands WHERE sale = ?1 ORDER BY id",
     [STATEMENT_ERRAND_DELETE] = "DELETE FROM errands WHERE id = ?1",

@@ -98,6 +98,12 @@ bool redis_client_ready(const struct redis_client *client)
     return client->routed && masters > 0 && atomic_load(&client->masters_ready) == masters;
 }
 
+bool redis_client_reaches(struct redis_client *client, struct slice key)
+{
+    const struct redis_node *node = route_choose(client, key);
+    return node != NULL ? !node->down : !client->routed && !client->lost;
+}
+
 static void client_handles_init(struct redis_client *client)
 {
     uv_prepare_init(client->loop, &client->flush);

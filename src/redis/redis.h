@@ -143,6 +143,8 @@ enum fault redis_client_open(struct redis_client **out, struct redis *redis, uv_
  * goes with the last of them. */
 void redis_client_close(struct redis_client *client);
 bool redis_client_ready(const struct redis_client *client); /* all its masters are there */
+/* Whether a call for this key would be sent: its master is there, or is not known to be away. */
+bool redis_client_reaches(struct redis_client *client, struct slice key);
 
 /* argv and key stay as they are until done. No memory is taken for a call but what buffers grow by. */
 void redis_call(struct redis_client *client, struct redis_call *call);

@@ -7,8 +7,8 @@ import time
 
 import pytest
 from buyers import Buyers, check_whole, settle
-from harness import Shop
-from nodes import Nodes
+from harness import Shop, eventually
+from nodes import PREFIX, Nodes
 from redis_servers import RedisCluster, RedisSentinels, wait_until
 
 STOCK = 1000
@@ -74,6 +74,26 @@ def test_a_replica_of_a_cluster_that_takes_over_in_mid_sale(cluster):
         replica.client().execute_command("CLUSTER", "FAILOVER")
         wait_until("the replica is the master", lambda: replica.role() == "master" and old.role() == "slave")
     assert nodes.ledger().sale(sale)["epoch"] > 1
+
+
+def test_a_master_that_is_gone_keeps_no_units_of_other_sales():
+    """It has no replica. More waits to be told to it than a node tells at a time, and was there first."""
+    with RedisCluster(replicas=0, cluster_require_full_coverage="no") as servers, Nodes(gate=servers.url) as nodes:
+        shop = Shop(nodes.start())
+        job = servers.master_of(f"{PREFIX}lock:expiry")
+        sales = [shop.sale(stock=5, pay_within_s=1)["id"] for _ in range(12)]
+        masters = {sale: servers.master_of(nodes.key(sale, "state")) for sale in sales}
+        lost = next(sale for sale in sales if masters[sale] is not job)
+        other = next(sale for sale in sales if masters[sale] is not masters[lost])
+        masters[lost].kill()
+        waiting = [(5, int(lost), 1, 0, 0, 1)] * 600  # changes of the sale
+        assert nodes.ledger().change("INSERT INTO errands (kind, sale, epoch, order_no, units, made_ms) VALUES (?, ?, ?, ?, ?, ?)", *waiting) == 600
+        assert shop.win(other, "ann")["state"] == "held"
+        eventually(lambda: nodes.ledger().sale(other)["orders_expired"] == 1 and shop.counts(other) == (5, 5, 0, 0), 30)
+        assert len(nodes.ledger().rows("SELECT id FROM errands")) == 600
+        masters[lost].start()
+        eventually(lambda: not nodes.ledger().rows("SELECT id FROM errands"), 30)
+        eventually(lambda: shop.grab(lost, "ann").status == 201, 30)
 
 
 def test_a_master_under_sentinels_that_gives_way_and_comes_back():

@@ -229,11 +229,16 @@ static void errand_note(void *arg, const struct ledger_errand *errand)
     errands->all[errands->count++] = *errand;
 }
 
-static struct errands errands_read(struct shop *shop, uint64_t before_ms, uint32_t max)
+static struct errands errands_page(struct shop *shop, const struct ledger_errand_page *page)
 {
     struct errands errands = { .count = 0 };
-    assert_int_equal(ledger_errands(shop->stand->a, before_ms, max, errand_note, &errands), FAULT_NONE);
+    assert_int_equal(ledger_errands(shop->stand->a, page, errand_note, &errands), FAULT_NONE);
     return errands;
+}
+
+static struct errands errands_read(struct shop *shop, uint64_t before_ms, uint32_t max)
+{
+    return errands_page(shop, &(struct ledger_errand_page){ .made_before_ms = before_ms, .max = max });
 }
 
 static void errands_stand_in_order_until_they_are_done(void **state)
@@ -262,6 +267,14 @@ static void errands_stand_in_order_until_they_are_done(void **state)
     }
     assert_int_equal(errands_read(&shop, 2700, 16).count, 2);
     assert_int_equal(errands_read(&shop, 4000, 3).count, 3);
+    struct ledger_errand_page page = { 0, 4000, 1 };
+    for (size_t i = 0; i < 4; i++) {
+        struct errands next = errands_page(&shop, &page);
+        assert_int_equal(next.count, 1);
+        assert_int_equal(next.all[0].id, found.all[i].id);
+        page.id_after = next.all[0].id;
+    }
+    assert_int_equal(errands_page(&shop, &page).count, 0);
     uint64_t done[] = { found.all[0].id, found.all[2].id };
     assert_int_equal(ledger_errands_done(shop.stand->b, done, 2), FAULT_NONE);
     assert_int_equal(ledger_errands_done(shop.stand->b, done, 2), FAULT_NONE);

@@ -245,12 +245,14 @@ static void a_server_that_falls_silent_is_found_without_a_call(void **state)
     uv_timer_init(&loop, &timer);
     timer.data = &over;
     uv_timer_start(&timer, timer_over, 20000, 0);
+    assert_true(redis_client_reaches(client, SLICE("a"))); /* nobody knows better */
     while (!over && strstr(status.error, "did not answer within") == NULL) {
         uv_run(&loop, UV_RUN_ONCE);
         reached = reached || redis_client_ready(client);
         redis_status(redis, &status);
     }
     assert_true(reached && !over);
+    assert_false(redis_client_reaches(client, SLICE("a")));
     assert_int_equal(status.calls, 0);
     uv_close((uv_handle_t *)&timer, NULL);
     redis_client_close(client);
