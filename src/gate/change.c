@@ -192,6 +192,32 @@ void change_clear(struct change *change)
     redis_call(change->lane->client, call);
 }
 
+void change_taken(struct change *change, void (*again)(struct change *change), void (*undo)(struct change *change))
+{
+    const struct ledger_take *take = &change->take;
+    if (change->fault != FAULT_NONE) {
+        change_end(change, VERDICT_UNKNOWN); /* it stands in the stream, and is filed from there */
+        return;
+    }
+    switch (take->result) {
+    case TAKE_FILED:
+    case TAKE_FILED_BEFORE:
+        change_tell(change, VERDICT_DONE);
+        change_clear(change);
+        break;
+    case TAKE_STALE:
+        change_wait(change, again);
+        break;
+    case TAKE_REPEATED:
+    case TAKE_ALREADY_WON:
+    case TAKE_SOLD_OUT:
+    case TAKE_REFUSED:
+        log_warn("gate", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given (%d)", change->sale_id,
+                 take->decision.seq, (int)take->result);
+        undo(change);
+    }
+}
+
 static enum fault errand_strike(struct change *change, struct ledger *ledger)
 {
     return ledger_errands_done(ledger, &change->errand.id, 1);

@@ -83,6 +83,9 @@ bool change_later(struct change *change, struct slice word, void (*again)(struct
 
 /* Deletes an entry of the stream that is filed, then closes. */
 void change_clear(struct change *change);
+/* After ledger_takes() of what the gate has given: told where it is filed, asked for again() where the gate has been built
+ * from a ledger that did not have it, undone where the ledger refused it. */
+void change_taken(struct change *change, void (*again)(struct change *change), void (*undo)(struct change *change));
 /* Tells the gate what the ledger has: the change's errand, if there is one. Then answers with its verdict, and tells the
  * ledger that the gate knows. An errand that cannot be done now is the keeper's. */
 void change_errand(struct change *change);

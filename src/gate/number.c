@@ -40,6 +40,11 @@ uint64_t numbers_next(struct numbers *numbers, uint64_t wall_ms)
     return ((next & ~COUNT_MASK) << NODE_BITS) | ((uint64_t)numbers_node(numbers) << COUNT_BITS) | (next & COUNT_MASK);
 }
 
+uint64_t number_first(uint64_t ms)
+{
+    return stamp_of(ms) << NODE_BITS;
+}
+
 uint64_t number_ms(uint64_t number)
 {
     return SINCE_MS + (number >> (NODE_BITS + COUNT_BITS));

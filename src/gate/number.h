@@ -21,5 +21,6 @@ void numbers_rename(struct numbers *numbers, uint32_t node);                  /*
 uint32_t numbers_node(const struct numbers *numbers);
 uint64_t numbers_next(struct numbers *numbers, uint64_t wall_ms);
 uint64_t number_ms(uint64_t number); /* when it was made, about */
+uint64_t number_first(uint64_t ms);  /* the lowest that any node makes at this time */
 
 #endif

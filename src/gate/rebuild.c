@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nobody asks for a withdrawal again after so long: see FLIGHT_MS. */
+#define WITHDRAWN_MS 60000
+
 struct load {
     struct keeper *keeper;
     struct lock lock;
@@ -110,26 +113,40 @@ static void ignore(void *arg, const struct redis_reply *reply)
     (void)arg, (void)reply;
 }
 
+/* Stock that the snapshot has, as the script that adds and withdraws it keeps it: asked for once more it is REPEATED. */
+static enum fault stock_note(struct load *load, struct slice id, int64_t add)
+{
+    struct keeper *keeper = load->keeper;
+    char field[48], units[24];
+    int len = snprintf(field, sizeof field, "%c%.*s", '\0', (int)id.len, id.data);
+    snprintf(units, sizeof units, "%" PRId64, add);
+    sale_keys(keeper->remote, load->sale_id, keeper->keys);
+    const struct slice argv[] = { SLICE("HSET"), slice_of(keeper->keys[3]), { field, (size_t)len }, slice_of(units) };
+    struct command_ask ask = { .argv = argv, .argc = 4, .key = argv[1], .read = ignore };
+    load->refused = !keeper_command(keeper, &ask);
+    return load->refused ? FAULT_TIMEOUT : FAULT_NONE;
+}
+
 /* Units that were added after the epoch was raised are in the snapshot, and the errand that tells of them says the new
  * epoch: the gate must know it as told. Other errands find done what they tell. */
 static enum fault load_errand(void *arg, const struct ledger_errand *errand)
 {
     struct load *load = arg;
-    struct keeper *keeper = load->keeper;
-    if (errand->kind != ERRAND_STOCK || errand->epoch < load->epoch) return FAULT_NONE;
-    char field[48];
-    struct slice words[2];
+    char text[32];
+    struct slice id;
     struct telling name;
-    field[0] = '\0';
-    telling_init(&name, words, 2, field + 1, sizeof field - 1);
+    if (errand->kind != ERRAND_STOCK || errand->epoch < load->epoch) return FAULT_NONE;
+    telling_init(&name, &id, 1, text, sizeof text);
     telling_errand_name(&name, errand->id);
-    size_t len = 1 + name.used;
-    telling_number(&name, errand->units);
-    sale_keys(keeper->remote, load->sale_id, keeper->keys);
-    const struct slice argv[] = { SLICE("HSET"), slice_of(keeper->keys[3]), { field, len }, words[1] };
-    struct command_ask ask = { .argv = argv, .argc = 4, .key = argv[1], .read = ignore };
-    load->refused = !keeper_command(keeper, &ask);
-    return load->refused ? FAULT_TIMEOUT : FAULT_NONE;
+    return stock_note(load, id, errand->units);
+}
+
+/* Who withdrew them may not have heard so, and ask the new gate for it. */
+static enum fault load_withdrawal(void *arg, uint64_t number, uint32_t units)
+{
+    char id[24];
+    snprintf(id, sizeof id, "%" PRIu64, number);
+    return stock_note(arg, slice_of(id), -(int64_t)units);
 }
 
 static enum fault load_end(struct load *load)
@@ -165,7 +182,14 @@ static bool sale_forget(struct load *load, uint64_t epoch_there)
 
 static enum fault load_walk(struct load *load, struct ledger *ledger)
 {
-    const struct ledger_rebuild visit = { load_sale, load_order, load_token, load_errand, load };
+    uint64_t since_ms = load->t_ms > WITHDRAWN_MS ? load->t_ms - WITHDRAWN_MS : 0;
+    const struct ledger_rebuild visit = { .sale = load_sale,
+                                          .order = load_order,
+                                          .token = load_token,
+                                          .errand = load_errand,
+                                          .withdrawal = load_withdrawal,
+                                          .arg = load,
+                                          .withdrawn_after = number_first(since_ms) };
     load->orders = load->tokens = 0;
     load->epoch_there = 0;
     telling_begin(load);

@@ -265,27 +265,7 @@ static enum fault take_work(struct change *change, struct ledger *ledger)
 
 static void retake_filed(struct change *change)
 {
-    if (change->fault != FAULT_NONE) {
-        change_end(change, VERDICT_UNKNOWN); /* it stands in the stream, and is filed from there */
-        return;
-    }
-    switch (change->take.result) {
-    case TAKE_FILED:
-    case TAKE_FILED_BEFORE:
-        change_tell(change, VERDICT_DONE);
-        change_clear(change);
-        break;
-    case TAKE_STALE: /* the gate was built anew, from a ledger that did not have it */
-        change_wait(change, pay_begin);
-        break;
-    case TAKE_ALREADY_WON:
-    case TAKE_SOLD_OUT:
-    case TAKE_REPEATED:
-    case TAKE_REFUSED:
-        log_warn("gate", "order %" PRIu64 ": the ledger refused to take it again (%d), which the gate had done",
-                 change->payment.order_no, (int)change->take.result);
-        retake_undo(change);
-    }
+    change_taken(change, pay_begin, retake_undo);
 }
 
 static void retake_answered(struct redis_call *call, const struct redis_reply *reply)
@@ -306,6 +286,7 @@ static void retake_answered(struct redis_call *call, const struct redis_reply *r
         change_text(change->entry, sizeof change->entry, reply_text(reply, 4));
         if (script_order(reply_text(reply, 5), reply_text(reply, 6), change->sale_id, &order, &ref)) change->order = order;
         change->take = (struct ledger_take){ .decision = change->retake, .epoch = change->epoch };
+        change->take.decision.seq = change->order_no;
         change->take.decision.at_ms = answer.at_ms;
         change->take.decision.ended.ref = change->payment.ref;
         change_file(change, take_work, retake_filed);

@@ -1,6 +1,5 @@
 /* What a seller changes. The ledger first, then the gate by errand; only what is withdrawn is taken from the gate first. */
 #include "base/clock.h"
-#include "base/log.h"
 #include "engine/rules.h"
 #include "gate/change.h"
 
@@ -153,26 +152,7 @@ static enum fault withdraw_file(struct change *change, struct ledger *ledger)
 
 static void withdraw_filed(struct change *change)
 {
-    if (change->fault != FAULT_NONE) {
-        change_end(change, VERDICT_UNKNOWN); /* it stands in the stream, and is filed from there */
-        return;
-    }
-    switch (change->take.result) {
-    case TAKE_FILED:
-    case TAKE_FILED_BEFORE:
-        change_tell(change, VERDICT_DONE);
-        change_clear(change);
-        break;
-    case TAKE_STALE:
-        change_wait(change, withdraw_ask);
-        break;
-    case TAKE_REPEATED:
-    case TAKE_ALREADY_WON:
-    case TAKE_SOLD_OUT:
-    case TAKE_REFUSED:
-        log_warn("gate", "sale %" PRIu64 ": the ledger refused to withdraw what the gate had available", change->sale_id);
-        withdraw_undo(change);
-    }
+    change_taken(change, withdraw_ask, withdraw_undo);
 }
 
 static void withdraw_answered(struct redis_call *call, const struct redis_reply *reply)

@@ -118,8 +118,9 @@ enum fault ledger_sale_id_last(struct ledger *ledger, uint64_t *id) MUST_USE;
 
 /* A gate's rebuild: raises the sale's epoch (0: there is no such sale), then walks what the gate needs in one snapshot: the
  * sale as it is under the new epoch, all its orders by number (nth: 0 where it does not count), its tokens that are not
- * spent, and the errands that were left for its gate: what they tell is in the snapshot, whatever their epoch. Visitors do
- * not use this ledger. The first epoch of a sale gives an nth to orders that one engine has decided. */
+ * spent, the errands that were left for its gate: what they tell is in the snapshot, whatever their epoch; and what was
+ * withdrawn by numbers above withdrawn_after: who did not hear so may ask for it once more. Visitors do not use this ledger;
+ * errand and withdrawal may be NULL. The first epoch of a sale gives an nth to orders that one engine has decided. */
 enum fault ledger_epoch_raise(struct ledger *ledger, const struct ledger_fence *fence, uint64_t sale_id,
                               uint64_t *epoch) MUST_USE;
 struct ledger_rebuild {
@@ -127,7 +128,9 @@ struct ledger_rebuild {
     enum fault (*order)(void *arg, const struct ledger_order *order, uint32_t nth);
     enum fault (*token)(void *arg, const struct ledger_token *token);
     enum fault (*errand)(void *arg, const struct ledger_errand *errand);
+    enum fault (*withdrawal)(void *arg, uint64_t number, uint32_t units);
     void *arg;
+    uint64_t withdrawn_after;
 };
 enum fault ledger_rebuild(struct ledger *ledger, uint64_t sale_id, const struct ledger_rebuild *visit) MUST_USE;
 

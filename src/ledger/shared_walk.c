@@ -94,6 +94,25 @@ static enum fault errands_visit(struct ledger *ledger, uint64_t sale_id, const s
     return fault != FAULT_NONE ? fault : closed;
 }
 
+static enum fault withdrawals_visit(struct ledger *ledger, uint64_t sale_id, const struct ledger_rebuild *visit)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_WITHDRAWALS_AFTER, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, sale_id);
+    bind_number(s, 2, visit->withdrawn_after);
+    enum step step;
+    while ((step = cursor_step(s)) == STEP_ROW) {
+        uint64_t number;
+        uint32_t units;
+        bool good = row_u64(s, 0, INT64_MAX, &number) && row_u32(s, 1, STOCK_MAX, &units);
+        fault = good ? visit->withdrawal(visit->arg, number, units) : FAULT_DAMAGE;
+        if (fault != FAULT_NONE) break;
+    }
+    enum fault closed = statement_close(ledger, STATEMENT_WITHDRAWALS_AFTER, step);
+    return fault != FAULT_NONE ? fault : closed;
+}
+
 enum fault ledger_rebuild(struct ledger *ledger, uint64_t sale_id, const struct ledger_rebuild *visit)
 {
     struct ledger_shelved sale;
@@ -104,6 +123,7 @@ enum fault ledger_rebuild(struct ledger *ledger, uint64_t sale_id, const struct 
     if (fault == FAULT_NONE && found) fault = orders_visit(ledger, sale_id, visit);
     if (fault == FAULT_NONE && found) fault = tokens_visit(ledger, sale_id, visit);
     if (fault == FAULT_NONE && found && visit->errand != NULL) fault = errands_visit(ledger, sale_id, visit);
+    if (fault == FAULT_NONE && found && visit->withdrawal != NULL) fault = withdrawals_visit(ledger, sale_id, visit);
     ledger_undo(ledger);
     return fault;
 }

@@ -388,6 +388,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
                              " WHERE sale = ?1 AND buyer = ?2 AND nth IS NOT NULL ORDER BY nth",
     [STATEMENT_WITHDRAWAL_INSERT] = "INSERT INTO withdrawals (no, sale, units, at_ms) VALUES (?1, ?2, ?3, ?4)",
     [STATEMENT_WITHDRAWAL] = "SELECT sale, units FROM withdrawals WHERE no = ?1",
+    [STATEMENT_WITHDRAWALS_AFTER] = "SELECT no, units FROM withdrawals WHERE sale = ?1 AND no > ?2 ORDER BY no",
     [STATEMENT_ORDERS_DUE] =
         "SELECT no, units FROM orders INDEXED BY orders_by_sale"
         " WHERE sale = ?1 AND pay_by_ms > 0 AND pay_by_ms <= ?2 AND state = 0 AND nth IS NOT NULL"

@@ -25,6 +25,7 @@ static void they_rise_and_tell_when_they_were_made(void **state)
         uint64_t number = numbers_next(&numbers, NOW_MS + 5 * i);
         assert_true(number > last && number <= INT64_MAX);
         if (i > 0) assert_int_equal(number_ms(number), NOW_MS + 5 * i);
+        assert_true(number > number_first(NOW_MS + 5 * i) && number < number_first(NOW_MS + 5 * i + 5));
         last = number;
     }
 }

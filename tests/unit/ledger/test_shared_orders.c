@@ -480,9 +480,9 @@ static void nodes_see_every_change_once(void **state)
 
 struct rebuilt {
     struct ledger_shelved sale;
-    uint64_t orders[16], tokens[16];
+    uint64_t orders[16], tokens[16], withdrawals[16];
     uint32_t nths[16];
-    size_t sales_count, orders_count, tokens_count;
+    size_t sales_count, orders_count, tokens_count, withdrawals_count;
 };
 static enum fault rebuilt_sale(void *arg, const struct ledger_shelved *sale)
 {
@@ -504,10 +504,49 @@ static enum fault rebuilt_token(void *arg, const struct ledger_token *token)
     rebuilt->tokens[rebuilt->tokens_count++] = token->nonce;
     return FAULT_NONE;
 }
+static enum fault rebuilt_withdrawal(void *arg, uint64_t number, uint32_t units)
+{
+    struct rebuilt *rebuilt = arg;
+    assert_int_equal(units, 2);
+    rebuilt->withdrawals[rebuilt->withdrawals_count++] = number;
+    return FAULT_NONE;
+}
 static enum fault rebuilt_stop(void *arg, const struct ledger_shelved *sale)
 {
     (void)arg, (void)sale;
     return FAULT_SPACE;
+}
+
+/* Who did not hear that they are withdrawn asks again by their number: the gate must know it. */
+static void a_gate_hears_of_what_was_withdrawn_just_before(void **state)
+{
+    struct shop shop = shop_of(state, 3, 10);
+    static struct rebuilt rebuilt;
+    rebuilt = (struct rebuilt){ .sales_count = 0 };
+    struct sale_terms terms = stand_terms("other", 1, 1);
+    uint64_t numbers[3], sales[3] = { shop.sale, shop.sale, stand_sale(shop.stand, &terms, 10) };
+    const uint64_t epochs[3] = { shop.epoch, shop.epoch, stand_epoch(shop.stand, sales[2]) };
+    for (int i = 0; i < 3; i++) {
+        struct ledger_take take = stand_win(shop.stand, sales[i], "", epochs[i]);
+        numbers[i] = take.decision.seq;
+        take.decision = (struct decision){ .seq = numbers[i], .kind = DECISION_STOCK_ADDED, .sale_id = sales[i] };
+        take.decision.stock_added = -2;
+        assert_int_equal(stand_file(shop.stand->a, &take), TAKE_FILED);
+    }
+    struct ledger_rebuild visit = { .sale = rebuilt_sale,
+                                    .order = rebuilt_order,
+                                    .token = rebuilt_token,
+                                    .withdrawal = rebuilt_withdrawal,
+                                    .arg = &rebuilt,
+                                    .withdrawn_after = numbers[0] - 1 };
+    assert_int_equal(ledger_rebuild(shop.stand->b, shop.sale, &visit), FAULT_NONE);
+    assert_int_equal(rebuilt.withdrawals_count, 2);
+    assert_int_equal(rebuilt.withdrawals[0], numbers[0]);
+    assert_int_equal(rebuilt.withdrawals[1], numbers[1]);
+    visit.withdrawn_after = numbers[0];
+    assert_int_equal(ledger_rebuild(shop.stand->b, shop.sale, &visit), FAULT_NONE);
+    assert_int_equal(rebuilt.withdrawals_count, 3);
+    assert_int_equal(rebuilt.withdrawals[2], numbers[1]);
 }
 
 static void a_gate_is_rebuilt_from_all_that_stands(void **state)
@@ -622,6 +661,7 @@ int main(void)
         TEST(stock_and_switches_get_every_verdict),
         TEST(nodes_see_every_change_once),
         TEST(a_gate_is_rebuilt_from_all_that_stands),
+        TEST(a_gate_hears_of_what_was_withdrawn_just_before),
         TEST(the_first_epoch_counts_what_one_engine_decided),
         TEST(logouts_of_other_nodes_are_seen_once),
     };

@@ -1,0 +1,46 @@
+"""Redis has done what it was asked, and its answer is lost: nothing is done twice, nobody is told what nobody can know, and no unit is lost."""
+
+import time
+
+import pytest
+from gate_scripts import Gate
+from harness import Shop, eventually
+from nodes import Nodes
+from redis_wire import RedisWire
+
+CONNECTED_S = 1.2  # a connection that was good for so long is made again at once
+KEYS = ("state", "buyers", "orders", "keys", "tokens", "holds", "log")
+
+
+@pytest.fixture
+def nodes():
+    with Nodes() as made:
+        yield made
+
+
+def counts(nodes, sale):
+    """offered, available, held and sold, as Redis has them and as the ledger has them, once the two agree and nothing is under way."""
+    def agreed():
+        peek = Gate(nodes.redis()).run("peek", [nodes.key(sale, name) for name in KEYS], nodes.own.run_id(), "")
+        row = nodes.ledger().sale(sale)
+        there = tuple(row[name] for name in ("offered", "available", "held", "sold"))
+        settled = not nodes.ledger().rows("SELECT id FROM errands") and nodes.redis().xlen(nodes.key(sale, "log")) == 0
+        return settled and peek[0] == "DONE" and tuple(map(int, peek[9:13])) == there and there
+    return eventually(agreed, 30)
+
+
+@pytest.mark.parametrize("units", [3, 6])
+def test_what_a_seller_withdraws_is_withdrawn_once_also_where_the_sale_is_built_anew_meanwhile(nodes, units):
+    """Half of what there is, and more than half: asked once more, more than there is left."""
+    with RedisWire(nodes.own) as wire:
+        nodes.gate = wire.url
+        shop = Shop(nodes.start())
+        sale = shop.sale(stock=10)["id"]
+        time.sleep(CONNECTED_S)
+        lost = wire.lose(b"$2\r\n-%d\r\n" % units, lambda: nodes.redis().hdel(nodes.key(sale, "state"), "counts"))
+        answer = shop.act(sale, "stock", {"add": -units})
+        assert lost.is_set()
+        assert answer.status == 200 or answer.code == "OUTCOME_UNKNOWN", answer
+        eventually(lambda: nodes.ledger().sale(sale)["epoch"] == 2, 30)
+        assert counts(nodes, sale) == (10 - units, 10 - units, 0, 0)
+        assert nodes.reconcile().code == 0
