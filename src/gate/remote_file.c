@@ -81,9 +81,11 @@ static void take_undone(struct redis_call *call, const struct redis_reply *reply
     flight_close(flight);
 }
 
-/* The ledger has refused what the gate gave: it is taken back, and the gate is built anew, for the two disagree. */
+/* The ledger has refused what the gate gave, now or before (REPEATED, ALREADY_WON): it is taken back, and the gate is built
+ * anew, for the two disagree. */
 static void take_undo(struct flight *flight)
 {
+    const struct decision *refused = &flight->job.take.decision;
     if (flight->kind != FLIGHT_GRAB || !flight->lane->attached) {
         keeper_mend(flight->lane->remote->keeper, flight->sale_id);
         flight_close(flight);
@@ -91,8 +93,8 @@ static void take_undo(struct flight *flight)
     }
     struct slice *argv = flight->argv + GATE_KEYS + 1;
     argv[0] = SLICE("win");
-    argv[1] = flight_number(flight, 1, flight->number);
-    argv[2] = slice_of(flight->order.buyer);
+    argv[1] = flight_number(flight, 1, refused->seq);
+    argv[2] = slice_of(flight->order.buyer); /* the one who stands against it has the same */
     argv[3] = slice_of(flight->entry);
     flight_call(flight, GATE_SCRIPT_UNDO, 4, take_undone);
 }
@@ -143,8 +145,8 @@ static void take_judged(struct flight *flight)
                     flight->kind == FLIGHT_GRAB && flight->order.token_nonce != 0 ? VERDICT_TOKEN_INVALID : VERDICT_BUSY);
         break;
     }
-    log_warn("gate", "sale %" PRIu64 ": the ledger refused order %" PRIu64 ", which the gate had given (%d)",
-             flight->sale_id, flight->number, (int)take->result);
+    log_warn("gate", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given (%d)", flight->sale_id,
+             take->decision.seq, (int)take->result);
     take_undo(flight);
 }
 

@@ -77,8 +77,9 @@
  *
  * undo: what is "win" (name: the buyer) or "retake" (name: the payment's ref). Only for what the ledger has refused. The
  * order of a win is gone, its key and its number of wins free, its token the buyer's again; a claim number is not given
- * again. Its entry of the log is deleted in the same breath; with entry "" it is looked for. DONE, NO_SUCH_ORDER (not there,
- * or no longer: done before), NOT_HELD (it has gone on), BAD_INPUT (also: the entry is another's).
+ * again. Its entry of the log is deleted in the same breath; with entry "" it stays, and the ledger refuses it once more.
+ * DONE, NO_SUCH_ORDER (not there, or no longer: done before), NOT_HELD (it has gone on), BAD_INPUT (also: the entry is
+ * another's).
  *
  * restock: verdicts as engine_decide_stock(), before them REPEATED or KEY_REUSED (other units) where the id was seen in this
  * epoch. A withdrawal goes gate first. One that the ledger has filed brings the epoch it was filed in: a later load has it.

@@ -4,8 +4,8 @@ import time
 
 import pytest
 from gate_scripts import Gate
-from harness import Shop, eventually
-from nodes import Nodes
+from harness import Shop, eventually, problem
+from nodes import PREFIX, Nodes
 from redis_wire import RedisWire
 
 CONNECTED_S = 1.2  # a connection that was good for so long is made again at once
@@ -44,3 +44,22 @@ def test_what_a_seller_withdraws_is_withdrawn_once_also_where_the_sale_is_built_
         eventually(lambda: nodes.ledger().sale(sale)["epoch"] == 2, 30)
         assert counts(nodes, sale) == (10 - units, 10 - units, 0, 0)
         assert nodes.reconcile().code == 0
+
+
+def test_a_win_that_the_ledger_refuses_goes_also_where_another_was_asked_for(nodes):
+    """Redis gives ann a second order, whose node dies; asked again it names that one. The ledger has another: she hears of that, and the units come back."""
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=5)["id"]
+    order = shop.win(sale, "ann")
+    assert counts(nodes, sale) == (5, 4, 0, 1)
+    redis, keys = nodes.redis(), [nodes.key(sale, name) for name in KEYS]
+    redis.set(f"{PREFIX}lock:sale:{sale}", "somebody")  # so that it is not built anew, which would mend it as well
+    redis.hdel(nodes.key(sale, "buyers"), "ann")
+    assert Gate(redis).run("grab", keys, nodes.own.run_id(), 1, str(10 ** 15), "ann", "", "", "1", "0", "")[0] == "WON"
+    redis.delete(nodes.key(sale, "log"))
+    answer = shop.grab(sale, "ann")
+    problem(answer, 409, "ALREADY_WON")
+    assert answer.json()["order"]["no"] == order["no"]
+    eventually(lambda: not redis.hexists(nodes.key(sale, "orders"), str(10 ** 15)), 20)
+    eventually(lambda: shop.counts(sale) == (5, 4, 0, 1), 20)
+    assert nodes.ledger().sale(sale)["epoch"] == 1

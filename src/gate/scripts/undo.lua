@@ -19,31 +19,16 @@ if (what == 'win' and not is_new) or (what == 'retake' and not is_retaken) then
     return { 'NOT_HELD', now, available, '', '', no, line }
 end
 
--- Its entry must go with it: filed later by somebody else, it might no longer be refused. Who asked again after a lost answer
--- does not know which it is; then it is looked for, newest first.
-local kind, last = what == 'win' and 'won' or 'retaken', '+'
-local function is_its(fields)
-    local of_kind, of_no = false, false
-    for i = 1, #fields, 2 do
-        of_kind = of_kind or (fields[i] == 'kind' and fields[i + 1] == kind)
-        of_no = of_no or (fields[i] == 'no' and fields[i + 1] == no)
+-- Its entry goes with it. Who asked again after a lost answer does not know which it is: it stays, and whoever finds it is
+-- refused as well (the ledger remembers) and drops it. A log may be too long to be looked through.
+local entry = log_id ~= '' and redis.call('XRANGE', KEYS[7], log_id, log_id)[1]
+if entry then
+    local kind, of_kind, of_no = what == 'win' and 'won' or 'retaken', false, false
+    for i = 1, #entry[2], 2 do
+        of_kind = of_kind or (entry[2][i] == 'kind' and entry[2][i + 1] == kind)
+        of_no = of_no or (entry[2][i] == 'no' and entry[2][i + 1] == no)
     end
-    return of_kind and of_no
-end
-if log_id ~= '' then
-    local entry = redis.call('XRANGE', KEYS[7], log_id, log_id)[1]
-    if entry and not is_its(entry[2]) then return { 'BAD_INPUT' } end
-end
-while log_id == '' do
-    local entries = redis.call('XREVRANGE', KEYS[7], last, '-', 'COUNT', 500)
-    for i = 1, #entries do
-        last = entries[i][1]
-        if is_its(entries[i][2]) then
-            log_id = last
-            break
-        end
-    end
-    if #entries < 500 then break end
+    if not of_kind or not of_no then return { 'BAD_INPUT' } end
 end
 local grabs, returns, standing = buyer_read(redis.call('HGET', KEYS[2], order.buyer))
 local has_token = redis.call('HGET', KEYS[5], order.buyer)
@@ -69,5 +54,5 @@ if grabs + returns == 0 then
 else
     redis.call('HSET', KEYS[2], order.buyer, grabs .. ' ' .. returns .. ' ' .. standing)
 end
-if log_id ~= '' then redis.call('XDEL', KEYS[7], log_id) end
+if entry then redis.call('XDEL', KEYS[7], log_id) end
 return { 'DONE', now, available }
