@@ -65,7 +65,7 @@ void change_end(struct change *change, enum verdict verdict)
 
 enum verdict change_failed(const struct change *change)
 {
-    return change->begun ? VERDICT_UNKNOWN : VERDICT_BUSY;
+    return change->begun || change->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY;
 }
 
 /* A connection that was lost is made again, and what stood in the way of the first try is gone with it: the second says how
@@ -80,8 +80,9 @@ static void change_work(struct crew_job *job, void *tools)
         if (ledger_watch_health(own->place->watch) >= LEDGER_GONE) return; /* nothing is begun */
         change->fault = own->ledger == NULL ? ledger_open(&own->ledger, own->place, LEDGER_WRITER) : FAULT_NONE;
         if (change->fault != FAULT_NONE) continue;
-        change->begun = true;
         change->fault = change->work(change, own->ledger);
+        /* After any other fault nothing was committed. */
+        change->begun = change->begun || change->fault == FAULT_NONE || change->fault == FAULT_UNSURE;
         if (change->fault == FAULT_NONE) return;
         ledger_close(own->ledger);
         own->ledger = NULL;
@@ -164,6 +165,14 @@ bool change_later(struct change *change, struct slice word, void (*again)(struct
     keeper_rebuild(change->lane->remote->keeper, change->sale_id);
     change_wait(change, again);
     return true;
+}
+
+bool change_answer(struct change *change, const struct redis_reply *reply, struct script_answer *out)
+{
+    enum redis_result result = change->call.result;
+    if (result == REDIS_ANSWERED && script_answer(reply, out)) return true;
+    if (result != REDIS_REFUSED && result != REDIS_BUSY && result != REDIS_DOWN) change->unknown = true;
+    return false;
 }
 
 static void entry_cleared(struct redis_call *call, const struct redis_reply *reply)

@@ -25,7 +25,8 @@ struct change {
     void (*filed)(struct change *change);                             /* on the lane, after it */
     void (*again)(struct change *change);                             /* on the lane, in a moment */
     enum fault fault;                                                 /* of work */
-    bool begun;                                                       /* work has been called: it may have written */
+    bool begun;                                                       /* work was done, or may have been */
+    bool unknown;                                                     /* Redis did not answer a take: it may have given it */
     bool repeatable;                                                  /* work that is called twice is done once */
 
     /* What is asked. Slices point to the texts below. */
@@ -81,6 +82,8 @@ void change_call(struct change *change, enum gate_script_name script, uint32_t c
 /* Words that mean that the sale is to be looked at: the keeper does, and the change waits for it. False: it is another. */
 bool change_later(struct change *change, struct slice word, void (*again)(struct change *change));
 
+/* The answer of the script that takes. False: there is none, and the take may have been made all the same. */
+bool change_answer(struct change *change, const struct redis_reply *reply, struct script_answer *out);
 /* Deletes an entry of the stream that is filed, then closes. */
 void change_clear(struct change *change);
 /* After ledger_takes() of what the gate has given: told where it is filed, asked for again() where the gate has been built

@@ -43,9 +43,10 @@ static void entry_keep(struct flight *flight, struct slice entry)
     flight->entry[len] = '\0';
 }
 
+/* BUSY says that nothing was taken: where an earlier try may have, nobody may say so. */
 static void take_refused(struct flight *flight, enum verdict verdict)
 {
-    flight_tell(flight, verdict);
+    flight_tell(flight, verdict == VERDICT_BUSY && flight->unknown ? VERDICT_UNKNOWN : verdict);
     flight_close(flight);
 }
 
@@ -131,7 +132,7 @@ static void take_answered(struct redis_call *call, const struct redis_reply *rep
     case REDIS_REFUSED: /* the client has said why */
     case REDIS_BUSY:
     case REDIS_DOWN:
-        take_refused(flight, flight->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY);
+        take_refused(flight, VERDICT_BUSY);
         return;
     case REDIS_FAILED:
         log_error("gate", "a script failed in Redis: %.*s", (int)reply->text.len, reply->text.data);

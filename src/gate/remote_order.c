@@ -273,7 +273,7 @@ static void retake_answered(struct redis_call *call, const struct redis_reply *r
     struct change *change = (struct change *)call;
     struct script_answer answer;
     struct slice ref;
-    if (call->result != REDIS_ANSWERED || !script_answer(reply, &answer)) {
+    if (!change_answer(change, reply, &answer)) {
         change_wait(change, pay_begin); /* the same payment takes nothing twice */
         return;
     }
@@ -291,7 +291,7 @@ static void retake_answered(struct redis_call *call, const struct redis_reply *r
         change->take.decision.ended.ref = change->payment.ref;
         change_file(change, take_work, retake_filed);
     } else if (slice_is(answer.word, "FULL")) {
-        change_end(change, VERDICT_BUSY);
+        change_end(change, change->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY);
     } else {
         pay_refund(change);
     }

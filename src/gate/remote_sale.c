@@ -28,7 +28,8 @@ static enum fault change_decide(struct change *change, struct ledger *ledger)
     };
     enum fault fault = ledger_change(ledger, &ask, &change->verdict, &change->shelved.sale, &change->errand);
     if (fault != FAULT_NONE || change->verdict != VERDICT_DONE) return fault;
-    return sale_shelve(change, ledger, change->shelved.sale.id);
+    /* It is written, and must not be once more, whatever becomes of reading it back. */
+    return sale_shelve(change, ledger, change->shelved.sale.id) == FAULT_NONE ? FAULT_NONE : FAULT_UNSURE;
 }
 
 static void change_decided(struct change *change)
@@ -161,8 +162,7 @@ static void withdraw_answered(struct redis_call *call, const struct redis_reply 
     struct remote *remote = change->lane->remote;
     struct script_answer answer;
     enum verdict verdict;
-    if (call->result != REDIS_ANSWERED || !script_answer(reply, &answer)) {
-        change->begun = change->begun || call->result == REDIS_UNKNOWN || call->result == REDIS_FAILED;
+    if (!change_answer(change, reply, &answer)) {
         change_wait(change, withdraw_ask);
         return;
     }
@@ -182,7 +182,7 @@ static void withdraw_answered(struct redis_call *call, const struct redis_reply 
     } else if (script_verdict(answer.word, &verdict)) {
         change_end(change, verdict);
     } else {
-        change_end(change, VERDICT_BUSY); /* FULL */
+        change_end(change, change->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY); /* FULL */
     }
 }
 
@@ -190,7 +190,7 @@ static void withdraw_ask(struct change *change)
 {
     struct slice *argv = change->argv + GATE_KEYS + 1;
     if (!shelf_epoch(change->lane->remote->shelf, change->sale_id, &change->epoch)) {
-        change_end(change, VERDICT_CLOSED); /* over since */
+        change_end(change, change->unknown ? VERDICT_UNKNOWN : VERDICT_CLOSED); /* over since */
         return;
     }
     argv[0] = change_number(change, 1, (int64_t)change->number);

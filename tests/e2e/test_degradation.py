@@ -179,6 +179,7 @@ def test_a_database_that_lets_nobody_write_is_one_that_is_away(db):
         try:
             answer = shop.grab(sale, "bob", key="k")
             problem(answer, 503, "OUTCOME_UNKNOWN")
+            problem(shop.act(sale, "pause"), 503, "BUSY")  # nothing of it was written, and nobody doubts that
             unready(shop, "ledger")
             refused_at_once(server, shop, sale)
             assert shop.order(next(iter(wins))).status == 200, "what can be read is read"

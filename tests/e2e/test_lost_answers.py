@@ -46,6 +46,25 @@ def test_what_a_seller_withdraws_is_withdrawn_once_also_where_the_sale_is_built_
         assert nodes.reconcile().code == 0
 
 
+def test_who_may_have_won_does_not_hear_that_the_log_is_full():
+    """Nobody files what stands in it, as if the ledger were away: its time has not come."""
+    with Nodes("--stream-max", 100) as nodes, RedisWire(nodes.own) as wire:
+        nodes.gate = wire.url
+        shop = Shop(nodes.start())
+        sale = shop.sale(stock=10)["id"]
+        shop.act(sale, "warm")
+        for i in range(100):
+            nodes.redis().xadd(nodes.key(sale, "log"), {"kind": "none"}, id=f"{10 ** 13}-{i + 1}")
+        time.sleep(CONNECTED_S)
+        problem(shop.grab(sale, "ann", key="k"), 503, "BUSY")
+        lost = wire.lose(b"\r\nbob\r\n")
+        problem(shop.grab(sale, "bob", key="k"), 503, "OUTCOME_UNKNOWN")
+        assert lost.is_set()
+        nodes.redis().delete(nodes.key(sale, "log"))
+        eventually(lambda: shop.grab(sale, "bob", key="k").status == 201, 20)
+        assert shop.counts(sale) == (10, 9, 0, 1)
+
+
 def test_a_win_that_the_ledger_refuses_goes_also_where_another_was_asked_for(nodes):
     """Redis gives ann a second order, whose node dies; asked again it names that one. The ledger has another: she hears of that, and the units come back."""
     shop = Shop(nodes.start())
