@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from gate_scripts import Gate
+import resp
+from gate_scripts import SCRIPTS, Gate
 from harness import Shop, eventually, problem
 from nodes import PREFIX, Nodes
 from redis_wire import RedisWire
@@ -82,3 +83,27 @@ def test_a_win_that_the_ledger_refuses_goes_also_where_another_was_asked_for(nod
     eventually(lambda: not redis.hexists(nodes.key(sale, "orders"), str(10 ** 15)), 20)
     eventually(lambda: shop.counts(sale) == (5, 4, 0, 1), 20)
     assert nodes.ledger().sale(sale)["epoch"] == 1
+
+
+def test_a_redis_that_dies_while_hundreds_of_ends_are_told_is_noticed_and_filled_again(nodes):
+    """By a node that is alone: it tells what it can, and comes to what would let it tell the rest."""
+    count = 600
+    nodes.redis().set(f"{PREFIX}lock:expiry", "somebody")
+    with RedisWire(nodes.own) as wire:
+        nodes.gate = wire.url
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=count, pay_within_s=1)["id"]
+        with resp.Peer(server) as peer:
+            for first in range(0, count, 100):
+                assert {answer[0] for answer in peer.pipeline([["SALE.GRAB", sale, f"b{i}"] for i in range(first, first + 100)])} == {"WON"}
+        time.sleep(1.1)  # all of them are due
+        expire = nodes.redis().script_load((SCRIPTS / "expire.lua").read_text())
+        killed = wire.lose(expire.encode(), nodes.own.kill)
+        nodes.redis().delete(f"{PREFIX}lock:expiry")
+        assert killed.wait(30)
+        assert 256 < len(nodes.ledger().rows("SELECT id FROM errands")) < count
+        nodes.own.start()
+        eventually(lambda: nodes.ledger().sale(sale)["orders_expired"] == count, 60)
+        assert counts(nodes, sale) == (count, count, 0, 0)
+        assert shop.counts(sale) == (count, count, 0, 0)
