@@ -184,6 +184,46 @@ static bool is_silent(struct ledger *ledger)
     return true;
 }
 
+/* A database that may forget what it said it had committed would make every order's confirmation a guess. */
+enum fault mysql_safety(struct ledger *ledger, const char **wrong)
+{
+    int64_t values[3] = { -1, -1, -1 };
+    bool found;
+    enum fault fault = mysql_ask(ledger, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog", values, 3,
+                                 &found);
+    bool flushed = values[0] == 1, logged = values[1] == 0 || values[2] == 1;
+    *wrong = fault == FAULT_NONE && !flushed  ? "innodb_flush_log_at_trx_commit"
+             : fault == FAULT_NONE && !logged ? "sync_binlog"
+                                              : NULL;
+    return fault;
+}
+
+void mysql_safety_say(const struct ledger *ledger, const char *wrong)
+{
+    log_error("ledger",
+              "%s may lose what it has committed: set %s = 1 on the server, or ledger_unsafe = on here to run all the same",
+              ledger->path, wrong);
+}
+
+/* Each time: behind the same name another server may answer, that took over from the one before. */
+static enum fault safety_check(struct ledger *ledger)
+{
+    const struct ledger_place *place = &ledger->place;
+    enum ledger_mode mode = mysql_of(ledger)->mode;
+    const char *wrong;
+    if (mode == LEDGER_READER || (place->unsafe && mode != LEDGER_OWNER)) return FAULT_NONE;
+    enum fault fault = mysql_safety(ledger, &wrong);
+    if (fault != FAULT_NONE || wrong == NULL) return fault;
+    if (place->unsafe) {
+        log_warn("ledger", "%s: %s is not 1: a crash of its machine may lose orders; ledger_unsafe allows it", ledger->path,
+                 wrong);
+        return FAULT_NONE;
+    }
+    if (!place->quiet && ledger_watch_health(place->watch) < LEDGER_UNSAFE) mysql_safety_say(ledger, wrong);
+    ledger_watch_doubt(place->watch);
+    return place->watch != NULL ? FAULT_TIMEOUT : FAULT_CONFIG; /* of one that is watched better is hoped for */
+}
+
 enum fault mysql_connect_again(struct ledger *ledger)
 {
     if (is_silent(ledger)) return FAULT_TIMEOUT;
@@ -208,9 +248,11 @@ enum fault mysql_connect_again(struct ledger *ledger)
         log_error("ledger", "%s does not offer TLS, which ledger_tls asks for", ledger->path);
         return FAULT_CONFIG;
     }
-    connection->connected = true;
     connection->mariadb = mariadb_connection(&connection->handle) != 0;
-    return session_begin(ledger);
+    enum fault fault = session_begin(ledger);
+    if (fault == FAULT_NONE) fault = safety_check(ledger);
+    connection->connected = fault == FAULT_NONE;
+    return fault;
 }
 
 /* A server that went away has closed its end: then there is something to read where nobody has spoken. */
@@ -236,28 +278,6 @@ enum fault mysql_ready(struct ledger *ledger)
     return mysql_connect_again(ledger);
 }
 
-/* A database that may forget what it said it had committed would make every order's confirmation a guess. */
-static enum fault safety_check(struct ledger *ledger)
-{
-    int64_t values[3];
-    bool found;
-    enum fault fault = mysql_ask(ledger, "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog", values, 3,
-                                 &found);
-    if (fault != FAULT_NONE) return fault;
-    bool flushed = values[0] == 1, logged = values[1] == 0 || values[2] == 1;
-    if (flushed && logged) return FAULT_NONE;
-    const char *wrong = flushed ? "sync_binlog" : "innodb_flush_log_at_trx_commit";
-    if (ledger->place.unsafe) {
-        log_warn("ledger", "%s: %s is not 1: a crash of its machine may lose orders; ledger_unsafe allows it", ledger->path,
-                 wrong);
-        return FAULT_NONE;
-    }
-    log_error("ledger",
-              "%s may lose what it has committed: set %s = 1 on the server, or ledger_unsafe = on here to run all the same",
-              ledger->path, wrong);
-    return FAULT_CONFIG;
-}
-
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static void library_begin(void)
 {
@@ -274,7 +294,6 @@ static enum fault mysql_open(struct ledger *ledger, enum ledger_mode mode)
     mysql_init(&connection->handle);
     connection->mode = mode;
     enum fault fault = mysql_connect_again(ledger);
-    if (fault == FAULT_NONE && mode == LEDGER_OWNER) fault = safety_check(ledger);
     if (fault == FAULT_NONE) fault = mode == LEDGER_OWNER ? mysql_schema_make(ledger) : mysql_schema_check(ledger);
     return fault;
 }
@@ -310,8 +329,17 @@ static enum fault writers_lock(struct ledger *ledger, enum transaction kind)
     }
 }
 
+/* The watch has found it so on a connection that stands: by hand, or by whatever stands between here and there. */
+static bool is_unsafe(struct ledger *ledger)
+{
+    if (ledger_watch_health(ledger->place.watch) != LEDGER_UNSAFE) return false;
+    snprintf(mysql_of(ledger)->error_text, MYSQL_ERRMSG_SIZE, "the database may lose what it has committed");
+    return true;
+}
+
 static enum fault mysql_begin(struct ledger *ledger, enum transaction kind)
 {
+    if (kind != TRANSACTION_READ && is_unsafe(ledger)) return FAULT_TIMEOUT;
     enum fault fault = mysql_ready(ledger);
     /* One who reads much sees what was there at the beginning, however long it takes. */
     if (fault == FAULT_NONE && kind == TRANSACTION_READ)

@@ -4,7 +4,8 @@
  * the rules of filing and of the outbox hold without a word about databases. Clerks share it, all others take it alone.
  *
  * A connection that was lost is made anew when the next statement outside a transaction begins, and a question that met the
- * loss is asked once more. What was to be written is not: nobody knows whether it was. */
+ * loss is asked once more. What was to be written is not: nobody knows whether it was. Whoever may write looks with every
+ * connection whether the server keeps what it commits, for it may be another than before. */
 #ifndef STAMPEDE_LEDGER_MYSQL_H
 #define STAMPEDE_LEDGER_MYSQL_H
 
@@ -50,6 +51,9 @@ enum fault mysql_connect_again(struct ledger *ledger) MUST_USE;
 bool mysql_lost(unsigned error);     /* the connection is gone */
 bool mysql_may_pass(unsigned error); /* a deadlock or a wait for a lock: the same once more may succeed */
 void mysql_note(struct ledger *ledger, unsigned error, const char *text);
+/* *wrong: the setting that lets it lose what it has committed; NULL: none. */
+enum fault mysql_safety(struct ledger *ledger, const char **wrong) MUST_USE;
+void mysql_safety_say(const struct ledger *ledger, const char *wrong);
 enum fault mysql_fault_say(struct ledger *ledger, const char *doing) MUST_USE;
 enum fault mysql_run(struct ledger *ledger, const char *sql) MUST_USE; /* without parameters and rows */
 /* The first row's first columns as numbers; *found is false where there is none. */

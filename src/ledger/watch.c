@@ -23,6 +23,7 @@
 
 struct ledger_watch {
     struct ledger_place place; /* without the watch, which would stand in its own way */
+    bool unsafe;               /* it may lose what it has committed: the operator has allowed it */
     struct ledger *ledger;     /* NULL: not connected */
     pthread_t thread;
     _Atomic enum ledger_health health;
@@ -85,9 +86,26 @@ static bool writes(struct ledger_watch *watch)
     return false;
 }
 
+/* False: it is gone after all. */
+static bool keeps(struct ledger_watch *watch, bool *out)
+{
+    const char *wrong = NULL;
+    *out = true;
+    if (watch->unsafe) return true;
+    if (mysql_safety(watch->ledger, &wrong) != FAULT_NONE) {
+        disconnect(watch);
+        return false;
+    }
+    *out = wrong == NULL;
+    if (wrong != NULL && ledger_watch_health(watch) != LEDGER_UNSAFE) mysql_safety_say(watch->ledger, wrong);
+    return true;
+}
+
 static enum ledger_health probe_once(struct ledger_watch *watch, bool writing)
 {
-    if (!answers(watch)) return LEDGER_GONE;
+    bool kept;
+    if (!answers(watch) || !keeps(watch, &kept)) return LEDGER_GONE;
+    if (!kept) return LEDGER_UNSAFE;
     return !writing || writes(watch) ? LEDGER_WELL : LEDGER_READ_ONLY;
 }
 
@@ -111,7 +129,8 @@ static void health_set(struct ledger_watch *watch, enum ledger_health health)
         log_info("ledger", "%s takes orders again, after %" PRIu64 " ms", watch->place.name, now_ms - watch->since_ms);
         watch->since_ms = now_ms;
     } else {
-        static const char *const words[] = { "", "lets nobody write", "is gone", "does not answer" };
+        static const char *const words[] = { "", "lets nobody write", "may lose what it has committed", "is gone",
+                                             "does not answer" };
         log_error("ledger", "%s %s: what needs it is refused until it is well again", watch->place.name, words[health]);
     }
 }
@@ -161,6 +180,8 @@ enum fault ledger_watch_open(struct ledger_watch **out, struct ledger_place *pla
     if (watch == NULL) return FAULT_MEMORY;
     watch->place = *place;
     watch->place.watch = NULL;
+    watch->unsafe = place->unsafe;
+    watch->place.unsafe = true; /* the watch looks for itself, to say what it finds */
     watch->place.answer_s_max = ANSWER_S_MAX;
     watch->since_ms = mono_ms();
     thread_must(pthread_condattr_init(&monotonic));

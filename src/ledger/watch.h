@@ -3,7 +3,7 @@
  * It asks every half second, and at once when a connection was lost or somebody doubts; then it also writes, and only what
  * was written makes well again. A database that hangs costs whoever meets it first a second or two. From then on nobody
  * waits for it: while it is SILENT whatever the connections of the place are asked is FAULT_TIMEOUT at once, and the probe
- * of the watch alone decides when that ends. */
+ * of the watch alone decides when that ends. With every question it looks whether the server keeps what it commits. */
 #ifndef STAMPEDE_LEDGER_WATCH_H
 #define STAMPEDE_LEDGER_WATCH_H
 
@@ -14,6 +14,7 @@
 enum ledger_health {
     LEDGER_WELL,
     LEDGER_READ_ONLY, /* it answers, and lets nobody write */
+    LEDGER_UNSAFE,    /* it answers, and may lose what is committed, which nobody has allowed: nothing is written */
     LEDGER_GONE,      /* nobody is there: whoever asks hears so at once */
     LEDGER_SILENT,    /* it hangs, or something between here and there does */
 };

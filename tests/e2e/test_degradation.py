@@ -9,6 +9,7 @@ import threading
 import time
 
 import mariadb
+import pymysql
 import pytest
 import resp
 from harness import Shop, crowd, eventually, problem, request_bytes
@@ -189,6 +190,41 @@ def test_a_database_that_lets_nobody_write_is_one_that_is_away(db):
         wins[shop.win(sale, "bob", key="k")["no"]] = "bob"
         assert exact(nodes, sale, wins) == wins
         assert "lets nobody write" in server.log() and "takes orders again" in server.log()
+
+
+def disconnect(db, url):
+    """The server ends every connection to this database, as one that goes away does."""
+    name = url.rpartition("/")[2]
+    with db.root() as root, root.cursor() as cursor:
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s", name)
+        for row in cursor.fetchall():
+            with contextlib.suppress(pymysql.err.OperationalError):  # it may have ended by itself
+                cursor.execute(f"KILL {row['id']}")
+
+
+@pytest.mark.parametrize("how", ["failed over", "set by hand"])
+def test_a_database_that_may_lose_commits_takes_none(db, how):
+    """P3: after a fail-over the server behind the same name may be another, whose machine forgets orders when it crashes. Or somebody sets it so."""
+    url = db.database()
+    with Nodes(database=url) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=50)["id"]
+        wins = {shop.win(sale, "ann")["no"]: "ann"}
+        db.do("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+        try:
+            if how == "failed over":
+                disconnect(db, url)
+                problem(shop.grab(sale, "bob", key="k"), 503)
+            unready(shop, "ledger")
+            refused_at_once(server, shop, sale)
+            assert [row["buyer"] for row in nodes.ledger().orders(sale)] == ["ann"], "it was filed where it may be lost"
+        finally:
+            db.do("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+        back(shop)
+        wins[shop.win(sale, "bob", key="k")["no"]] = "bob"
+        assert exact(nodes, sale, wins) == wins
+        assert "may lose what it has committed: set innodb_flush_log_at_trx_commit = 1" in server.log() and "takes orders again" in server.log()
 
 
 @pytest.mark.parametrize("how", ["hung", "killed"])
