@@ -74,6 +74,14 @@ void keeper_pulse(struct keeper *keeper)
     lease_keep(&keeper->lease, keeper);
     roster_keep(keeper);
     locks_keep(keeper);
+    if (keeper->building != NULL && !lock_keep(keeper->building, keeper)) keeper->building = NULL;
+}
+
+void keeper_counts(struct keeper *keeper)
+{
+    if (mono_ms() < keeper->counts_ms) return;
+    asked_peek(keeper);
+    keeper->counts_ms = mono_ms() + KEEPER_TURN_MS;
 }
 
 /* The shelf. */

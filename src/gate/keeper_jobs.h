@@ -91,6 +91,8 @@ struct keeper {
     struct strangers strangers;
     uint64_t version;              /* the ledger's changes are on the shelf up to this */
     uint64_t refresh_ms, round_ms; /* when they are next due */
+    uint64_t counts_ms;            /* the same, of the counts that are asked for, while something long is done */
+    struct lock *building;         /* of the sale that is being built; NULL: of none */
 
     struct slice argv[KEEPER_ARGV_MAX];
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
@@ -130,6 +132,8 @@ struct ledger *keeper_ledger(struct keeper *keeper);
 void keeper_ledger_failed(struct keeper *keeper, enum fault fault);
 /* Between the steps of something long: renews what has to be renewed. */
 void keeper_pulse(struct keeper *keeper);
+/* The same, of something that takes seconds: keeps the counts of other sales fresh, so that their crowds are turned away. */
+void keeper_counts(struct keeper *keeper);
 void keeper_redis_answers(struct keeper *keeper, bool answers);
 void keeper_note_memory(struct keeper *keeper); /* something was left out for want of it */
 /* Puts a sale on the shelf as the ledger has it. */

@@ -59,6 +59,7 @@ static enum fault load_send(struct load *load)
     snprintf(load->word, sizeof load->word, "no answer");
     load->why[0] = '\0';
     keeper_pulse(load->keeper);
+    keeper_counts(load->keeper);
     bool sent = lock_keep(&load->lock, load->keeper) && keeper_script(load->keeper, &ask);
     load->refused = !sent || strcmp(load->word, "DONE") != 0;
     return load->refused ? FAULT_TIMEOUT : FAULT_NONE;
@@ -332,7 +333,9 @@ bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway)
     lock_init(&load->lock, keeper, job);
     bool done = false;
     if (lock_take(&load->lock, keeper)) {
+        keeper->building = &load->lock;
         done = load_locked(load, row.epoch, anyway);
+        keeper->building = NULL;
         lock_release(&load->lock, keeper);
         if (done && load->epoch == load->sale.epoch) rebuilt(load);
         if (done) keeper_shelve(keeper, &load->sale);

@@ -48,6 +48,18 @@ def wait_until(what, condition, seconds=READY_S_MAX):
         time.sleep(0.05)
 
 
+def commands_during(server, work):
+    """What clients ask a server for while that is done, without what its scripts do; each command as one line."""
+    lines = []
+    with server.client().monitor() as monitor:
+        work()
+        server.client().echo("over")
+        while (got := monitor.next_command())["command"] != "ECHO over":
+            if got["client_type"] != "lua":
+                lines.append(got["command"])
+    return lines
+
+
 class RedisServer:
     """One redis-server. Settings are those of redis.conf: RedisServer(maxmemory="10mb", maxmemory_policy="allkeys-lru"); one that may be
     given several times is a list (user=["default off", "shop on >secret ~* +@all"])."""

@@ -8,7 +8,7 @@ import pytest
 from gate_scripts import Gate
 from harness import Shop, crowd, eventually, problem, request_bytes, time_text
 from nodes import PREFIX, Nodes
-from redis_servers import RedisSentinels
+from redis_servers import RedisSentinels, commands_during
 
 LATE_S = 3  # what a node should have done by then, another does
 
@@ -276,6 +276,30 @@ def test_units_that_are_added_while_a_sale_is_built_are_added_once(nodes):
     peeked = Gate(nodes.redis()).run("peek", [nodes.key(sale, name) for name in ("state", "buyers", "orders", "keys", "tokens", "holds", "log")],
                                      nodes.own.run_id(), "")
     assert [int(peeked[at]) for at in (9, 10, 11, 12)] == [row[name] for name in ("offered", "available", "held", "sold")]
+
+
+def test_while_a_large_sale_is_built_the_others_are_looked_at(nodes):
+    """Else what is known of them grows old, and their crowds ask the Redis that is busy with the load."""
+    shop = Shop(nodes.start())
+    small, large = shop.sale(stock=5)["id"], shop.sale(stock=30_000)["id"]
+    nodes.ledger().change("INSERT INTO orders (no, sale, buyer, units, amount, state, won_ms, pay_by_ms, `key`, token_nonce, payment_ref, ended_ms, canceller,"
+                          " reason, nth) SELECT 1000000000000000 + seq, ?, concat('x', seq), 1, -1, 1, 1, 0, '', 0, '', 0, 0, '', 1 FROM seq_1_to_20000",
+                          (int(large),))
+    nodes.ledger().change("UPDATE sales SET available = available - 20000, sold = 20000, orders_made = 20000 WHERE id = ?", (int(large),))
+    shop.win(small, "ann")  # whoever asks for a sale has it looked at for a while
+
+    def build():
+        nodes.redis().delete(nodes.key(large, "state"))
+        eventually(lambda: shop.grab(large, "bob").status == 201, 60)
+    loading, between = False, 0
+    for line in commands_during(nodes.own, build):
+        words = line.split(" ")
+        of = {sale for sale in (small, large) if nodes.key(sale, "state") in words}
+        if of == {large} and ("chunk" in words or "end" in words):
+            loading = "chunk" in words
+        between += loading and of == {small}
+    assert between > 0
+    assert shop.counts(large) == (30_000, 9_999, 0, 20_001)
 
 
 def test_holds_end_when_nobody_asks(nodes):
