@@ -30,7 +30,6 @@ struct change *change_open(struct remote_lane *lane, struct gate_ticket *ticket)
 void change_close(struct change *change)
 {
     assert(change->ticket == NULL);
-    free(change->sales);
     free(change);
 }
 

@@ -50,8 +50,6 @@ struct change {
     bool refund; /* it may not be taken again */
     struct ledger_take take;
     char entry[FLIGHT_ENTRY_BYTES];
-    uint64_t *sales; /* that may have an order, not looked at yet */
-    uint32_t sales_count;
 
     uint64_t epoch; /* for the script */
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
@@ -92,5 +90,11 @@ void change_taken(struct change *change, void (*again)(struct change *change), v
 /* Tells the gate what the ledger has: the change's errand, if there is one. Then answers with its verdict, and tells the
  * ledger that the gate knows. An errand that cannot be done now is the keeper's. */
 void change_errand(struct change *change);
+
+/* search.c: looks in Redis for the change's order, which the ledger does not have. then() finds DONE with the order and its
+ * sale_id, or NO_SUCH_ORDER; that with a fault says that nobody knows. */
+enum fault search_open(struct remote_lane *lane) MUST_USE;
+void search_close(struct remote_lane *lane);
+void search_for(struct change *change, void (*then)(struct change *change));
 
 #endif

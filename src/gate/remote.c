@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "gate/change.h"
 #include "gate/roster.h"
 
 #include <assert.h>
@@ -40,6 +41,7 @@ static void remote_lane_close(struct gate_lane *base)
         remote_file(lane);
     }
     remote_looks_close(lane);
+    search_close(lane);
     filer_mailbox_close(lane->filed);
     if (lane->changed != NULL) crew_mailbox_close(lane->changed);
     pthread_mutex_destroy(&lane->wake_lock);
@@ -60,6 +62,7 @@ static enum fault remote_lane_open(struct gate_lane **out, struct gate *base, vo
     enum fault fault = lane->flights == NULL ? FAULT_MEMORY : filer_mailbox_open(&lane->filed, on_mail, lane);
     if (fault == FAULT_NONE) fault = crew_mailbox_open(&lane->changed, on_mail, lane);
     if (fault == FAULT_NONE) fault = remote_looks_open(lane);
+    if (fault == FAULT_NONE) fault = search_open(lane);
     if (fault != FAULT_NONE) {
         remote_lane_close(&lane->lane);
         return fault;
@@ -80,7 +83,8 @@ static enum fault remote_lane_attach(struct gate_lane *base, struct uv_loop_s *l
     uv_timer_init(loop, &lane->again);
     uv_timer_init(loop, &lane->looks_again);
     uv_timer_init(loop, &lane->filing_late);
-    lane->again.data = lane->looks_again.data = lane->filing_late.data = lane;
+    uv_timer_init(loop, &lane->search_next);
+    lane->again.data = lane->looks_again.data = lane->filing_late.data = lane->search_next.data = lane;
     lane->attached = true;
     return FAULT_NONE;
 }
@@ -96,6 +100,7 @@ static void remote_lane_detach(struct gate_lane *base)
     uv_close((uv_handle_t *)&lane->again, NULL);
     uv_close((uv_handle_t *)&lane->looks_again, NULL);
     uv_close((uv_handle_t *)&lane->filing_late, NULL);
+    uv_close((uv_handle_t *)&lane->search_next, NULL);
     redis_client_close(lane->client);
 }
 

@@ -5,7 +5,8 @@
  * A flight is one request under way, from a pool of its lane; an empty pool is an answer, BUSY. What Redis or the ledger did
  * not answer is asked again by the same number until the flight's time is over: nothing is guessed, and nothing is taken
  * twice. Shared by remote.c (opening, and what is answered from memory), flight.c (pools, keys and replies), remote_grab.c
- * (takes), remote_file.c (their filing), remote_order.c and remote_sale.c (the ledger first). */
+ * (takes), remote_file.c (their filing), remote_order.c and remote_sale.c (the ledger first), search.c (orders that it does
+ * not have yet). */
 #ifndef STAMPEDE_GATE_REMOTE_H
 #define STAMPEDE_GATE_REMOTE_H
 
@@ -67,6 +68,7 @@ struct remote_lane {
     uv_timer_t again;       /* asks again for those that wait */
     uv_timer_t looks_again; /* the same for looks */
     uv_timer_t filing_late; /* tells those that the ledger keeps waiting */
+    uv_timer_t search_next; /* the next step of a search */
     struct filer_mailbox *filed;
     struct filer_job *unfiled, *unfiled_last; /* taken in this turn, for the filer */
     struct clearing clearing[LANE_CLEARINGS];
@@ -78,6 +80,7 @@ struct remote_lane {
     struct change *changes_waiting;
     struct look *looks; /* of sales that are looked at, see remote_look.c */
     struct meeting *meeting;
+    struct search *search;    /* for orders that only Redis has, see search.c */
     uint32_t in_flight, told; /* of these, answered already */
     uint32_t jobs;            /* with the crew or the filer: they come back before the lane is closed */
     bool attached;

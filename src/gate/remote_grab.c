@@ -148,7 +148,8 @@ static void take_answered(struct redis_call *call, const struct redis_reply *rep
 static bool take_ready(struct flight *flight)
 {
     struct remote *remote = flight->lane->remote;
-    if (flight->number == 0) flight->number = numbers_next(&remote->numbers, remote_now_ms(&remote->gate));
+    if (flight->number == 0)
+        flight->number = numbers_next_of(&remote->numbers, flight->sale_id, remote_now_ms(&remote->gate));
     if (shelf_epoch(remote->shelf, flight->sale_id, &flight->epoch)) return true;
     take_refused(flight, flight->unknown ? VERDICT_UNKNOWN : VERDICT_NO_SUCH_SALE);
     return false;

@@ -5,11 +5,8 @@
 #include "gate/change.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* An order that somebody was told of before it was filed is filed within seconds of its win, or of the ledger's return. */
-#define UNFILED_MS_MAX 600000
 /* An end of a hold that is not older may not have come to the gate yet; it is not waited for longer than that. */
 #define END_FRESH_MS 3000
 #define END_TOLD_MS 500
@@ -65,55 +62,16 @@ static bool line_read(const struct change *change, const struct redis_reply *rep
            script_order(change->argv[2], reply->text, change->sale_id, out, &ref);
 }
 
-/* Orders that are not filed yet: the number does not say in which sale, so each is asked. */
-
-static void sales_look(const struct sale *sale, uint64_t epoch, void *arg)
+/* What is told of an order that was looked for in Redis. */
+static enum verdict search_verdict(const struct change *change)
 {
-    struct change *change = arg;
-    (void)epoch;
-    if (change->sales_count < SALES_OPEN_MAX) change->sales[change->sales_count++] = sale->id;
-}
-
-static void unfiled_next(struct change *change);
-
-static void unfiled_answered(struct redis_call *call, const struct redis_reply *reply)
-{
-    struct change *change = (struct change *)call;
-    bool found = line_read(change, reply, &change->order);
-    if (found) change->verdict = VERDICT_DONE;
-    if (call->result != REDIS_ANSWERED) change->fault = FAULT_TIMEOUT;
-    if (found) change->sales_count = 0;
-    unfiled_next(change);
-}
-
-static void unfiled_next(struct change *change)
-{
-    if (change->sales_count == 0 || !change->lane->attached) {
-        change->again(change);
-        return;
-    }
-    change->sale_id = change->sales[--change->sales_count];
-    line_ask(change, unfiled_answered);
-}
-
-/* Looks for the order among those that are not filed; then() finds DONE with the order, or NO_SUCH_ORDER. */
-static void unfiled_find(struct change *change, void (*then)(struct change *change))
-{
-    struct remote *remote = change->lane->remote;
-    bool recent = number_ms(change->order_no) + UNFILED_MS_MAX >= remote_now_ms(&remote->gate);
-    change->verdict = VERDICT_NO_SUCH_ORDER;
-    change->again = then;
-    change->sales_count = 0;
-    bool told = remote->options.ack != GATE_ACK_LEDGER && (recent || change->fault != FAULT_NONE);
-    if (told && change->sales == NULL) change->sales = malloc(SALES_OPEN_MAX * sizeof *change->sales);
-    if (told && change->sales != NULL) shelf_each(remote->shelf, sales_look, change);
-    unfiled_next(change);
+    bool unknown = change->verdict == VERDICT_NO_SUCH_ORDER && change->fault != FAULT_NONE;
+    return unknown ? VERDICT_BUSY : change->verdict;
 }
 
 static void order_looked(struct change *change)
 {
-    bool unknown = change->verdict == VERDICT_NO_SUCH_ORDER && change->fault != FAULT_NONE;
-    change_end(change, unknown ? VERDICT_BUSY : change->verdict);
+    change_end(change, search_verdict(change));
 }
 
 /* A hold ends in the ledger first. Whoever hears of its end may ask for the units at once, so it is told when the gate has
@@ -145,7 +103,7 @@ static void order_filed(struct change *change)
     const struct remote *remote = change->lane->remote;
     uint64_t epoch;
     if (change->fault != FAULT_NONE || change->verdict != VERDICT_DONE) {
-        unfiled_find(change, order_looked);
+        search_for(change, order_looked);
         return;
     }
     bool fresh = change->ended_ms + END_FRESH_MS >= remote_now_ms(&remote->gate) && change->lane->attached &&
@@ -185,7 +143,7 @@ static void unfiled_pay(struct change *change)
     if (change->verdict == VERDICT_DONE) {
         change_wait(change, pay_begin);
     } else {
-        change_end(change, VERDICT_NO_SUCH_ORDER);
+        change_end(change, search_verdict(change));
     }
 }
 
@@ -218,7 +176,7 @@ static void pay_filed(struct change *change)
     if (change->fault != FAULT_NONE) {
         change_end(change, change_failed(change));
     } else if (change->verdict == VERDICT_NO_SUCH_ORDER) {
-        unfiled_find(change, unfiled_pay);
+        search_for(change, unfiled_pay);
     } else if (change->retake.kind == DECISION_RETAKEN) {
         retake_begin(change);
     } else if (change->verdict == VERDICT_DONE && change->order.state == ORDER_REFUND_DUE) {
@@ -345,7 +303,7 @@ static void unfiled_cancel(struct change *change)
     if (change->verdict == VERDICT_DONE) {
         change_wait(change, cancel_begin);
     } else {
-        change_end(change, VERDICT_NO_SUCH_ORDER);
+        change_end(change, search_verdict(change));
     }
 }
 
@@ -354,7 +312,7 @@ static void cancel_filed(struct change *change)
     if (change->fault != FAULT_NONE) {
         change_end(change, change_failed(change));
     } else if (change->verdict == VERDICT_NO_SUCH_ORDER) {
-        unfiled_find(change, unfiled_cancel);
+        search_for(change, unfiled_cancel);
     } else {
         change_errand(change);
     }

@@ -6,6 +6,7 @@
 #include "base/siphash.h"
 #include "engine/buyer.h"
 #include "engine/filter.h"
+#include "gate/number.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #define CELLS_LOOKED_MAX 64
 #define WINNERS_MAX UINT32_C(16000000)
 #define NAMES_PAST 4096
+#define PAGE_LOOKED_MAX 2048 /* of one page: others wait for the lock */
 
 struct shelf_cell {
     struct board board; /* its sale_id is 0 where nothing stands */
@@ -365,6 +367,22 @@ void shelf_each(struct shelf *shelf, void (*look)(const struct sale *sale, uint6
     }
 }
 
+/* As shelf_each(), but many under one lock: of each only its notice is looked at. */
+uint32_t shelf_page(struct shelf *shelf, const struct shelf_sought *sought, uint32_t *from, uint64_t *ids, uint32_t ids_max)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&shelf->lock);
+    if (*from > shelf->live_count) *from = shelf->live_count;
+    for (uint32_t looked = 0; *from > 0 && count < ids_max && looked < PAGE_LOOKED_MAX; looked++) {
+        const struct board *board = &cell_at(shelf, shelf->live[--*from].cell)->board;
+        ids[count] = atomic_load(&board->sale_id);
+        bool marked = (sought->marks >> sale_mark(ids[count]) & 1) != 0;
+        if (marked && atomic_load(&board->opens_ms) <= sought->open_by_ms) count++;
+    }
+    pthread_mutex_unlock(&shelf->lock);
+    return count;
+}
+
 uint32_t shelf_size(struct shelf *shelf)
 {
     pthread_mutex_lock(&shelf->lock);
@@ -391,8 +409,7 @@ enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, ui
     struct shelf_cell *cell = cell_find(shelf, grab->sale_id);
     if (cell == NULL) return VERDICT_DONE;
     cell_asked(cell); /* not every way to a grab looks at the notice before */
-    if (!board_read(&cell->board, &notice)) return VERDICT_DONE;
-    if (notice.sale_id != grab->sale_id || notice.available != 0) return VERDICT_DONE;
+    if (!board_read(&cell->board, &notice) || notice.sale_id != grab->sale_id || notice.available != 0) return VERDICT_DONE;
     uint64_t made = atomic_load_explicit(&cell->winners_made, memory_order_acquire);
     if (made == 0 || made != notice.orders_made) return VERDICT_DONE;
     if (mono_ms() > atomic_load_explicit(&cell->fresh_ms, memory_order_relaxed) + SHELF_FRESH_MS) return VERDICT_DONE;
@@ -407,8 +424,7 @@ enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, ui
     if (filter_has(&shelf->winners, winner_hash(shelf, grab->sale_id, buyer))) return VERDICT_DONE;
     /* Unless they were taken out of the filter while it was looked into. */
     atomic_thread_fence(memory_order_acquire);
-    bool same = atomic_load_explicit(&cell->winners_made, memory_order_relaxed) == made;
-    return same ? VERDICT_SOLD_OUT : VERDICT_DONE;
+    return atomic_load_explicit(&cell->winners_made, memory_order_relaxed) == made ? VERDICT_SOLD_OUT : VERDICT_DONE;
 }
 
 enum shelf_turn shelf_enter(const struct shelf *shelf, uint64_t sale_id, uint64_t now_ms, const struct shelf_share *share)
@@ -428,8 +444,7 @@ enum shelf_turn shelf_enter(const struct shelf *shelf, uint64_t sale_id, uint64_
     uint32_t asking = atomic_load_explicit(&cell->asking, memory_order_relaxed);
     do {
         if (asking >= most) return SHELF_WAIT;
-    } while (!atomic_compare_exchange_weak_explicit(&cell->asking, &asking, asking + 1, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak(&cell->asking, &asking, asking + 1));
     return SHELF_TAKEN;
 }
 
@@ -439,9 +454,7 @@ void shelf_leave(const struct shelf *shelf, uint64_t sale_id)
     struct shelf_cell *cell = cell_find(shelf, sale_id);
     if (cell == NULL) return;
     uint32_t asking = atomic_load_explicit(&cell->asking, memory_order_relaxed);
-    while (asking > 0 && !atomic_compare_exchange_weak_explicit(&cell->asking, &asking, asking - 1, memory_order_relaxed,
-                                                                memory_order_relaxed))
-        continue;
+    while (asking > 0 && !atomic_compare_exchange_weak(&cell->asking, &asking, asking - 1)) continue;
 }
 
 bool shelf_winners(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *then, const struct slice *buyers,

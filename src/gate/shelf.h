@@ -47,6 +47,14 @@ void shelf_name_past(struct shelf *shelf, struct slice seller, struct slice name
 uint64_t shelf_names_version(const struct shelf *shelf); /* no lock */
 void shelf_each(struct shelf *shelf, void (*look)(const struct sale *sale, uint64_t epoch, void *arg), void *arg);
 uint32_t shelf_size(struct shelf *shelf);
+/* Sales that an order can be of, a page at a time: those with one of these marks (number.h; mark n is bit n) that were open
+ * by then. *from is SHELF_PAGE_FIRST at first and 0 after the last page. How many ids were written; none is no end. */
+#define SHELF_PAGE_FIRST UINT32_MAX
+struct shelf_sought {
+    uint32_t marks;
+    uint64_t open_by_ms;
+};
+uint32_t shelf_page(struct shelf *shelf, const struct shelf_sought *sought, uint32_t *from, uint64_t *ids, uint32_t ids_max);
 
 /* Ids given out so far, as far as this node knows: one up to it that is not on the shelf is over. Only who sees all new
  * sales in their order tells it: one that comes alone may be before others. */

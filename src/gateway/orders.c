@@ -46,7 +46,9 @@ static void order_filed(struct crew_job *job)
     if (job->late || query->fault != FAULT_NONE) {
         reply_problem(request, PROBLEM_BUSY, NULL);
     } else if (!query->found) {
-        reply_problem(request, PROBLEM_NO_SUCH_ORDER, NULL);
+        /* Where the gate could not be asked it may have one that is not filed yet. */
+        bool known = request->ticket.verdict != VERDICT_BUSY;
+        reply_problem(request, known ? PROBLEM_NO_SUCH_ORDER : PROBLEM_BUSY, NULL);
     } else {
         order_reply(request, &query->filed.order, query->sale.seller);
     }

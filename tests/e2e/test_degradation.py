@@ -15,6 +15,7 @@ import resp
 from harness import Shop, crowd, eventually, problem, request_bytes
 from ledgers import MysqlLedger
 from nodes import Nodes
+from redis_servers import commands_during
 
 AT_ONCE_S = 10  # for many answers, each of which would take seconds if somebody waited
 KNOWN_S = 20  # a moment on a quiet machine
@@ -266,6 +267,31 @@ def test_with_ack_gate_no_crowd_is_too_large_for_a_ledger_that_hangs(db):
                 assert {answer[0] for answer in answers} == {"WON"}
                 wins |= {answer[1]: f"default:{buyer}" for buyer, answer in zip(buyers, answers)}
         assert exact(nodes, sale, wins) == wins
+
+
+def test_orders_that_only_redis_has_are_found_and_made_up_ones_cost_it_little(db):
+    """ack = gate: what was told is to be read also while it is not filed. But anybody can make a number up: such ones are looked for in the sales
+    whose mark they have, many together."""
+    with Nodes("--ack", "gate", database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sales = [shop.sale(stock=5)["id"] for _ in range(40)]
+        with away(db, "hung"):
+            unfiled = {shop.win(sale, "ann")["no"]: sale for sale in sales}
+            eventually(lambda: metric(server, "stampede_ledger_up") == 0, KNOWN_S)
+            for no, sale in unfiled.items():
+                assert shop.order(no).json()["sale"] == sale
+            last = int(max(unfiled, key=int))
+            problem(shop.order(last ^ 1 << 11), 503, "BUSY")  # the ledger may have it
+        eventually(lambda: shop.order(last ^ 1 << 11).status == 404, KNOWN_S)
+        made_up = [last ^ n << 4 for n in range(1, 201)]
+        answers = []
+        heard = commands_during(nodes.own, lambda: answers.extend(
+            crowd(server, [request_bytes("GET", f"/v1/orders/{no}", None, shop.buyer("eve")) for no in made_up], 20)))
+        looks = sum(line.startswith("H") and ":orders " in line for line in heard)
+        assert told(answers) == {"NO_SUCH_ORDER": len(made_up)}
+        assert 0 < looks <= 3 * len(made_up), looks  # of 40 sales 2 or 3 have a mark
+        problem(shop.order(10 ** 18), 404, "NO_SUCH_ORDER")
 
 
 @pytest.mark.parametrize("how", ["hung", "killed"])

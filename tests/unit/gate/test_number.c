@@ -55,7 +55,7 @@ static void a_rush_within_a_millisecond_runs_ahead(void **state)
     struct numbers numbers;
     numbers_init(&numbers, 1, NOW_MS);
     uint64_t last = 0;
-    for (int i = 0; i < 3 * 4096; i++) {
+    for (int i = 0; i < 3 * 256; i++) {
         uint64_t number = numbers_next(&numbers, NOW_MS + 1);
         assert_true(number > last);
         last = number;
@@ -76,6 +76,24 @@ static void two_nodes_never_make_the_same(void **state)
     }
 }
 
+/* Whoever holds an order's number knows which sales it is not of, and those who never were nodes made none. */
+static void the_number_of_an_order_tells_which_sales_it_can_be_of(void **state)
+{
+    (void)state;
+    struct numbers numbers;
+    numbers_init(&numbers, 3, NOW_MS);
+    uint64_t last = 0;
+    for (uint64_t sale_id = 1; sale_id < 5000; sale_id++) {
+        uint64_t number = numbers_next_of(&numbers, sale_id, NOW_MS + sale_id / 1000);
+        assert_true(number > last && number_is_of_a_node(number));
+        assert_int_equal(number_mark(number), sale_mark(sale_id));
+        assert_int_equal(number >> 12 & 1023, 3);
+        last = number;
+    }
+    assert_false(number_is_of_a_node(17));
+    assert_false(number_is_of_a_node(last & ~(UINT64_C(1023) << 12)));
+}
+
 struct maker {
     struct numbers *numbers;
     uint64_t made[EACH];
@@ -84,7 +102,7 @@ struct maker {
 static void *make(void *arg)
 {
     struct maker *maker = arg;
-    for (int i = 0; i < EACH; i++) maker->made[i] = numbers_next(maker->numbers, NOW_MS + (uint64_t)i / 50);
+    for (int i = 0; i < EACH; i++) maker->made[i] = numbers_next_of(maker->numbers, (uint64_t)i, NOW_MS + (uint64_t)i / 50);
     return NULL;
 }
 
@@ -115,9 +133,13 @@ static void threads_of_a_node_never_make_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_rise_and_tell_when_they_were_made), cmocka_unit_test(a_clock_that_goes_back_makes_none_twice),
-        cmocka_unit_test(a_start_gives_none_below_its_floor),     cmocka_unit_test(a_rush_within_a_millisecond_runs_ahead),
-        cmocka_unit_test(two_nodes_never_make_the_same),          cmocka_unit_test(threads_of_a_node_never_make_the_same),
+        cmocka_unit_test(they_rise_and_tell_when_they_were_made),
+        cmocka_unit_test(a_clock_that_goes_back_makes_none_twice),
+        cmocka_unit_test(a_start_gives_none_below_its_floor),
+        cmocka_unit_test(a_rush_within_a_millisecond_runs_ahead),
+        cmocka_unit_test(two_nodes_never_make_the_same),
+        cmocka_unit_test(threads_of_a_node_never_make_the_same),
+        cmocka_unit_test(the_number_of_an_order_tells_which_sales_it_can_be_of),
     };
     return cmocka_run_group_tests_name("number", tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "gate/number.h"
 #include "gate/shelf.h"
 
 #include <stdio.h>
@@ -294,6 +295,34 @@ static void nobody_is_turned_away_by_what_is_not_fresh(void **state)
     assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* what was known of it before it went is forgotten */
 }
 
+/* An order's number tells its sale's mark, and the sale was open by then. Each that fits comes once, however small the page.
+ */
+static void pages_have_the_sales_that_an_order_can_be_of(void **state)
+{
+    struct shelf *shelf = *state;
+    enum { SALES = 5000 };
+    static uint8_t seen[SALES + 1];
+    uint32_t pages = 0, count = 0, from = SHELF_PAGE_FIRST;
+    memset(seen, 0, sizeof seen);
+    for (uint64_t id = 1; id <= SALES; id++) {
+        struct ledger_shelved sale = shelved(id, id, 1);
+        if (id % 3 == 0) sale.sale.terms.opens_ms = NOW_MS + 1;
+        assert_true(shelf_put(shelf, &sale));
+    }
+    const struct shelf_sought sought = { .marks = 1U << sale_mark(7) | 1U << sale_mark(8), .open_by_ms = NOW_MS };
+    for (; from != 0; pages++) {
+        uint64_t ids[16];
+        uint32_t got = shelf_page(shelf, &sought, &from, ids, 16);
+        for (uint32_t i = 0; i < got; i++) assert_int_equal(seen[ids[i]]++, 0);
+        count += got;
+    }
+    for (uint64_t id = 1; id <= SALES; id++) {
+        bool fits = id % 3 != 0 && (sale_mark(id) == sale_mark(7) || sale_mark(id) == sale_mark(8));
+        assert_int_equal(seen[id], fits);
+    }
+    assert_true(count > 0 && pages <= count / 16 + SALES / 1000);
+}
+
 /* How many of a node may ask at once, and leave again. */
 static uint32_t entered(struct shelf *shelf, uint32_t nodes, uint32_t percent)
 {
@@ -440,6 +469,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_refusals_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_once_something_has_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_by_what_is_not_fresh, setup, teardown),
+        cmocka_unit_test_setup_teardown(pages_have_the_sales_that_an_order_can_be_of, setup, teardown),
         cmocka_unit_test_setup_teardown(winners_of_another_epoch_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_share_is_part_of_what_is_left_and_never_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(who_leaves_lets_another_in, setup, teardown),
