@@ -41,6 +41,7 @@ static void remote_lane_close(struct gate_lane *base)
         remote_file(lane);
     }
     remote_looks_close(lane);
+    rechecks_close(lane);
     search_close(lane);
     filer_mailbox_close(lane->filed);
     if (lane->changed != NULL) crew_mailbox_close(lane->changed);
@@ -62,6 +63,7 @@ static enum fault remote_lane_open(struct gate_lane **out, struct gate *base, vo
     enum fault fault = lane->flights == NULL ? FAULT_MEMORY : filer_mailbox_open(&lane->filed, on_mail, lane);
     if (fault == FAULT_NONE) fault = crew_mailbox_open(&lane->changed, on_mail, lane);
     if (fault == FAULT_NONE) fault = remote_looks_open(lane);
+    if (fault == FAULT_NONE) fault = rechecks_open(lane);
     if (fault == FAULT_NONE) fault = search_open(lane);
     if (fault != FAULT_NONE) {
         remote_lane_close(&lane->lane);

@@ -5,8 +5,8 @@
  * A flight is one request under way, from a pool of its lane; an empty pool is an answer, BUSY. What Redis or the ledger did
  * not answer is asked again by the same number until the flight's time is over: nothing is guessed, and nothing is taken
  * twice. Shared by remote.c (opening, and what is answered from memory), flight.c (pools, keys and replies), remote_grab.c
- * (takes), remote_file.c (their filing), remote_order.c and remote_sale.c (the ledger first), search.c (orders that it does
- * not have yet). */
+ * (takes), recheck.c (the pre-count for those with a key), remote_file.c (filing what was taken), remote_order.c and
+ * remote_sale.c (the ledger first), search.c (orders that it does not have yet). */
 #ifndef STAMPEDE_GATE_REMOTE_H
 #define STAMPEDE_GATE_REMOTE_H
 
@@ -80,6 +80,7 @@ struct remote_lane {
     struct change *changes_waiting;
     struct look *looks; /* of sales that are looked at, see remote_look.c */
     struct meeting *meeting;
+    struct recheck *rechecks; /* of sales that are sold out, see recheck.c */
     struct search *search;    /* for orders that only Redis has, see search.c */
     uint32_t in_flight, told; /* of these, answered already */
     uint32_t jobs;            /* with the crew or the filer: they come back before the lane is closed */
@@ -171,6 +172,10 @@ uint64_t remote_now_ms(const struct gate *gate);
 void remote_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
 void remote_grabs_ask(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count, struct gate_ticket *ticket);
 void remote_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
+/* recheck.c: calls ask() of the flight once Redis has said how its sale stands now. False: not now, and it will not. */
+enum fault rechecks_open(struct remote_lane *lane) MUST_USE;
+void rechecks_close(struct remote_lane *lane);
+bool recheck_wait(struct flight *flight);
 void remote_replicate(struct remote_lane *lane); /* asks for replicas of what was won in this turn; remote_replica.c */
 void remote_file(struct remote_lane *lane);      /* gives the filer what was taken, tells what it has filed; remote_file.c */
 

@@ -155,6 +155,13 @@ static bool take_ready(struct flight *flight)
     return false;
 }
 
+/* What the pre-count says of one that came then: with a key, only what it has heard since (P7). */
+static enum verdict flight_refuse(const struct flight *flight, uint64_t now_ms)
+{
+    uint64_t since_ms = flight->grab.key.len > 0 ? flight->until_ms - FLIGHT_MS : 0;
+    return shelf_refuse(flight->lane->remote->shelf, &flight->grab, now_ms, since_ms);
+}
+
 /* A grab that has not been asked yet waits for the node's share of the sale, or hears meanwhile that all is sold. One that
  * may have been taken is asked for, whatever is left. False: it is not to be asked now. */
 static bool grab_shares(struct flight *flight)
@@ -165,7 +172,7 @@ static bool grab_shares(struct flight *flight)
     const struct shelf_share share = { .nodes = atomic_load(&remote->nodes),
                                        .percent = remote->options.share_percent,
                                        .patient = mono_ms() + FLIGHT_MS >= flight->until_ms + FLIGHT_PATIENCE_MS };
-    enum verdict verdict = shelf_refuse(remote->shelf, &flight->grab, now_ms);
+    enum verdict verdict = flight_refuse(flight, now_ms);
     if (verdict == VERDICT_DONE) {
         enum shelf_turn turn = shelf_enter(remote->shelf, flight->sale_id, now_ms, &share);
         flight->shares = turn == SHELF_TAKEN;
@@ -222,18 +229,36 @@ static bool grab_is_well_formed(const struct grab *grab)
     return grab->units > 0 && grab->buyer.len <= BUYER_BYTES_MAX && grab->key.len <= IDEMPOTENCY_KEY_BYTES_MAX;
 }
 
-/* What is told without Redis; DONE: it has to be asked. */
-static enum verdict grab_refuse(struct remote *remote, struct grab *grab)
+/* What is told without Redis; DONE: it has to be asked, *recheck: only how the sale stands. */
+static enum verdict grab_refuse(struct remote *remote, struct grab *grab, bool *recheck)
 {
     grab->now_ms = remote_now_ms(&remote->gate);
-    enum verdict verdict = grab_is_well_formed(grab) ? shelf_refuse(remote->shelf, grab, grab->now_ms) : VERDICT_BAD_INPUT;
+    *recheck = false;
+    if (!grab_is_well_formed(grab)) return VERDICT_BAD_INPUT;
+    enum verdict verdict = shelf_refuse(remote->shelf, grab, grab->now_ms, 0);
+    *recheck = verdict != VERDICT_DONE && grab->key.len > 0;
+    if (*recheck) return VERDICT_DONE;
     return verdict == VERDICT_DONE && ledger_is_away(remote) ? VERDICT_BUSY : verdict;
 }
 
-static void grab_begin(struct flight *flight, const struct grab *grab)
+/* The pre-count would turn it away, and Redis has been looked at since it came. */
+static void grab_rechecked(struct flight *flight)
+{
+    struct remote *remote = flight->lane->remote;
+    enum verdict verdict = flight_refuse(flight, remote_now_ms(&remote->gate));
+    if (verdict == VERDICT_DONE && ledger_is_away(remote)) verdict = VERDICT_BUSY;
+    flight->ask = grab_ask;
+    if (verdict == VERDICT_DONE) {
+        grab_ask(flight);
+    } else {
+        take_refused(flight, verdict);
+    }
+}
+
+static void grab_begin(struct flight *flight, const struct grab *grab, bool recheck)
 {
     flight->kind = FLIGHT_GRAB;
-    flight->ask = grab_ask;
+    flight->ask = recheck ? grab_rechecked : grab_ask;
     flight->sale_id = grab->sale_id;
     flight->number = 0;
     flight->available = 0;
@@ -243,16 +268,17 @@ static void grab_begin(struct flight *flight, const struct grab *grab)
     flight->made[0] = '\0';
     if (grab->buyer.len == 0 && grab->key.len > 0)
         buyer_of(&(struct grab){ .key = grab->key }, ADMISSION_OPEN, 0, flight->made);
-    grab_ask(flight);
+    if (!recheck || !recheck_wait(flight)) flight->ask(flight);
 }
 
 void remote_grab(struct gate_lane *base, struct grab *grab, struct gate_ticket *ticket)
 {
     struct remote_lane *lane = remote_lane_of(base);
-    enum verdict verdict = grab_refuse(lane->remote, grab);
+    bool recheck;
+    enum verdict verdict = grab_refuse(lane->remote, grab, &recheck);
     struct flight *flight = verdict == VERDICT_DONE ? flight_open(lane, ticket) : NULL;
     if (flight != NULL) {
-        grab_begin(flight, grab);
+        grab_begin(flight, grab, recheck);
         return;
     }
     ticket->seq = 0;
@@ -268,13 +294,14 @@ void remote_grabs_ask(struct gate_lane *base, struct gate_grab *grabs, uint32_t 
     ticket->seq = 0;
     ticket->left = count + 1; /* one for this call itself */
     for (struct gate_grab *it = grabs; it < grabs + count; it++) {
-        enum verdict verdict = grab_refuse(lane->remote, &it->grab);
+        bool recheck;
+        enum verdict verdict = grab_refuse(lane->remote, &it->grab, &recheck);
         struct flight *flight = verdict == VERDICT_DONE ? flight_open(lane, ticket) : NULL;
         it->seq = it->order_no = 0;
         it->available = 0;
         if (flight != NULL) {
             flight->together = it;
-            grab_begin(flight, &it->grab);
+            grab_begin(flight, &it->grab, recheck);
             continue;
         }
         it->verdict = verdict == VERDICT_DONE ? VERDICT_BUSY : verdict;

@@ -254,7 +254,6 @@ void shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_count
     pthread_mutex_lock(&shelf->lock);
     struct shelf_cell *cell = cell_find(shelf, sale_id);
     bool ours = cell != NULL && told->epoch >= cell->epoch;
-    if (ours && told->asked_mono_ms > atomic_load(&cell->fresh_ms)) atomic_store(&cell->fresh_ms, told->asked_mono_ms);
     /* Within a millisecond the one that has made more orders is the later one, and of equal ones either will do. */
     bool newer = ours && (told->at_ms > cell->counted_ms ||
                           (told->at_ms == cell->counted_ms && told->orders_made >= cell->sale.orders_made));
@@ -267,6 +266,7 @@ void shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_count
         left_take(cell, &left);
         notice_write(cell);
     }
+    if (ours && told->asked_mono_ms > atomic_load(&cell->fresh_ms)) atomic_store(&cell->fresh_ms, told->asked_mono_ms);
     pthread_mutex_unlock(&shelf->lock);
 }
 
@@ -403,16 +403,17 @@ static bool takes_tokens(const struct board_notice *notice)
 }
 
 /* Every check of the script that comes before SOLD_OUT must come here too; where one fails, the script says so. */
-enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms)
+enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms, uint64_t since_mono_ms)
 {
     struct board_notice notice;
     struct shelf_cell *cell = cell_find(shelf, grab->sale_id);
     if (cell == NULL) return VERDICT_DONE;
     cell_asked(cell); /* not every way to a grab looks at the notice before */
+    uint64_t fresh_ms = atomic_load_explicit(&cell->fresh_ms, memory_order_acquire); /* before what it says is read */
     if (!board_read(&cell->board, &notice) || notice.sale_id != grab->sale_id || notice.available != 0) return VERDICT_DONE;
     uint64_t made = atomic_load_explicit(&cell->winners_made, memory_order_acquire);
     if (made == 0 || made != notice.orders_made) return VERDICT_DONE;
-    if (mono_ms() > atomic_load_explicit(&cell->fresh_ms, memory_order_relaxed) + SHELF_FRESH_MS) return VERDICT_DONE;
+    if (fresh_ms < since_mono_ms || mono_ms() > fresh_ms + SHELF_FRESH_MS) return VERDICT_DONE;
     if (!is_running(&notice, now_ms) || grab->units == 0 || grab->units > notice.units_per_grab_max) return VERDICT_DONE;
     if (takes_tokens(&notice)) return VERDICT_DONE;
     if (grab->buyer.len > BUYER_BYTES_MAX || grab->key.len > IDEMPOTENCY_KEY_BYTES_MAX || buyer_is_made_up(grab->buyer))

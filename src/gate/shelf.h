@@ -64,9 +64,11 @@ uint64_t shelf_id_last(const struct shelf *shelf);
 /* The pre-count: who is turned away without Redis. The winners of a sale that is sold out are counted into a filter, all up
  * to the time of a peek; as long as nothing has been won or given back since, whoever is not in it holds nothing. What
  * another node has given back is not known here at once: counts that were asked for longer ago than SHELF_FRESH_MS turn
- * nobody away, so a SOLD_OUT may be that much behind, and not more, whatever keeps us from Redis. */
+ * nobody away, so a SOLD_OUT may be that much behind, and not more, whatever keeps us from Redis.
+ *
+ * since_mono_ms: counts that were asked for before it turn nobody away either; 0: any that are fresh. No lock; DONE: ask. */
 #define SHELF_FRESH_MS 300
-enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms); /* no lock; DONE: ask */
+enum verdict shelf_refuse(const struct shelf *shelf, const struct grab *grab, uint64_t now_ms, uint64_t since_mono_ms);
 
 /* The share: how many grabs of a sale this node asks Redis for at once. Of so many nodes each has its part of what is known
  * to be available, times percent / 100, and at least SHELF_SHARE_MIN: nothing stays unsold for it, however wrong what is

@@ -158,6 +158,47 @@ def test_resp_over_three_nodes_wins_what_there_is(three):
     audited(three)
 
 
+def asked(server):
+    """How many grabs Redis was asked to decide."""
+    with server.connect() as client:
+        return int(re.search(r"^stampede_grabs_asked_total (\d+)$", client.get("/metrics").body.decode(), re.M).group(1))
+
+
+def turned_away_here(server, shop, sale):
+    """Waits until the node knows who has won, and tells everybody else itself."""
+    def here():
+        before = asked(server)
+        problem(shop.grab(sale, "stranger"), 409, "SOLD_OUT")
+        return asked(server) == before
+    eventually(here)
+
+
+def test_a_winner_who_asks_again_elsewhere_hears_of_the_order():
+    """P7: with the same key the same answer, at once and at every node, also where the node was sure a moment before that all was sold. A crowd
+    that brings keys is turned away without asking Redis for each."""
+    with Nodes() as nodes:
+        one, two = nodes.start(), nodes.start()
+        shop = Shop(one)
+        other = Shop(two, seller=shop.seller)
+        sale = shop.sale(stock=1, pay_within_s=600)["id"]
+        order = shop.win(sale, "b0", key="k")
+        for i in range(1, 9):
+            turned_away_here(two, other, sale)
+            assert shop.client.post(f"/v1/orders/{order['no']}/cancel", None, shop.buyer(f"b{i - 1}")).status == 200
+            order = shop.win(sale, f"b{i}", key="k")
+            again = other.grab(sale, f"b{i}", key="k")
+            assert again.status == 201 and again.json()["order"]["no"] == order["no"], again
+        turned_away_here(two, other, sale)
+        before = asked(two)
+        requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, other.buyer(f"c{i}"), f"k{i}") for i in range(600)]
+        assert told(crowd(two, requests, 30)) == {"SOLD_OUT": 600}
+        with Peer(two) as peer:
+            answers = peer.pipeline([["SALE.GRAB", sale, f"d{i}", "KEY", "k"] for i in range(300)])
+        assert {answer[0] for answer in answers} == {"SOLD_OUT"}
+        assert asked(two) - before < 300, "each of them was asked for"
+        audited(nodes)
+
+
 # When "won" is said.
 
 @pytest.mark.parametrize("ack", ["gate", "replica"])

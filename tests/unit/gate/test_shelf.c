@@ -218,10 +218,10 @@ static void who_certainly_holds_nothing_is_turned_away(void **state)
     struct shelf *shelf = *state;
     put(shelf, 1, 1, 1);
     struct grab bob = grab_of(SLICE("bob")), cat = grab_of(SLICE("cat"));
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* there is something left */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE); /* there is something left */
     sell_out(shelf, 3000);
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
-    assert_int_equal(shelf_refuse(shelf, &cat, NOW_MS), VERDICT_DONE); /* who has won hears what */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_SOLD_OUT);
+    assert_int_equal(shelf_refuse(shelf, &cat, NOW_MS, 0), VERDICT_DONE); /* who has won hears what */
 }
 
 /* Whatever comes before SOLD_OUT in the order of verdicts is for the script to say. */
@@ -231,14 +231,14 @@ static void other_refusals_come_first(void **state)
     put(shelf, 1, 1, 1);
     sell_out(shelf, 3000);
     struct grab bob = grab_of(SLICE("bob"));
-    assert_int_equal(shelf_refuse(shelf, &bob, 999), VERDICT_DONE); /* not open */
+    assert_int_equal(shelf_refuse(shelf, &bob, 999, 0), VERDICT_DONE); /* not open */
     bob.units = 3;
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* over the limit */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE); /* over the limit */
     bob.units = 1;
     struct ledger_shelved paused = shelved(1, 2, 1);
     paused.sale.paused = true;
     assert_true(shelf_put(shelf, &paused));
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE);
 }
 
 static void nobody_is_turned_away_once_something_has_changed(void **state)
@@ -248,14 +248,14 @@ static void nobody_is_turned_away_once_something_has_changed(void **state)
     put(shelf, 1, 1, 1);
     sell_out(shelf, 3000);
     left(shelf, 1, 3001, 1, false); /* something came back */
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE);
     sell_out(shelf, 3002);
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_SOLD_OUT);
     left(shelf, 1, 3003, 0, true); /* somebody else has won it: who, is not counted yet */
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE);
     sell_out(shelf, 3004);
     put(shelf, 1, 2, 2); /* the gate is built anew */
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE);
 }
 
 /* They were read while the gate was built anew, and are maybe not all. */
@@ -274,9 +274,9 @@ static void winners_of_another_epoch_are_passed_over(void **state)
     struct shelf_counts before = { .epoch = 1, .orders_made = 2 };
     shelf_count(shelf, 1, &told);
     assert_true(shelf_winners(shelf, 1, &before, winners, 1));
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE);
     assert_true(shelf_winners(shelf, 1, &told, winners, 1));
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_SOLD_OUT);
 }
 
 /* Another node may have given something back since, and nothing has come from Redis. */
@@ -286,13 +286,29 @@ static void nobody_is_turned_away_by_what_is_not_fresh(void **state)
     struct grab bob = grab_of(SLICE("bob"));
     put(shelf, 1, 1, 1);
     sell_out_asked(shelf, 3000, mono_ms() - SHELF_FRESH_MS - 1);
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE);
     sell_out(shelf, 3000); /* nothing has changed, and that is known again */
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_SOLD_OUT);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_SOLD_OUT);
     shelf_drop(shelf, 1);
     put(shelf, 1, 1, 1);
     sell_out_asked(shelf, 3000, 0);
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE); /* what was known of it before it went is forgotten */
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0),
+                     VERDICT_DONE); /* what was known of it before it went is forgotten */
+}
+
+/* Who brings a key may have won a moment ago at another node: what was asked for before they came does not turn them away.
+ */
+static void what_was_asked_for_before_somebody_came_does_not_turn_them_away(void **state)
+{
+    struct shelf *shelf = *state;
+    struct grab bob = grab_of(SLICE("bob"));
+    uint64_t came_ms = mono_ms() + 30000;
+    put(shelf, 1, 1, 1);
+    sell_out_asked(shelf, 3000, came_ms - 1);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_SOLD_OUT);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, came_ms), VERDICT_DONE);
+    sell_out_asked(shelf, 3000, came_ms);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, came_ms), VERDICT_SOLD_OUT);
 }
 
 /* An order's number tells its sale's mark, and the sale was open by then. Each that fits comes once, however small the page.
@@ -434,7 +450,7 @@ static void a_grab_keeps_its_sale_fresh(void **state)
     struct grab bob = grab_of(SLICE("bob"));
     shelf_each_asked(shelf, 1, asked_note, &asked);
     assert_int_equal(asked, 0);
-    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS), VERDICT_DONE);
+    assert_int_equal(shelf_refuse(shelf, &bob, NOW_MS, 0), VERDICT_DONE);
     shelf_each_asked(shelf, 1, asked_note, &asked);
     assert_int_equal(asked, 1);
 }
@@ -469,6 +485,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_refusals_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_once_something_has_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_turned_away_by_what_is_not_fresh, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_asked_for_before_somebody_came_does_not_turn_them_away, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_have_the_sales_that_an_order_can_be_of, setup, teardown),
         cmocka_unit_test_setup_teardown(winners_of_another_epoch_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(a_share_is_part_of_what_is_left_and_never_nothing, setup, teardown),
