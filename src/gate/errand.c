@@ -98,12 +98,10 @@ static void crowd_answered(void *arg, const struct redis_reply *reply)
 
 static void crowd_do(struct keeper *keeper, struct crowd *crowd)
 {
-    struct slice argv[2 + GATE_ITEMS_MAX];
-    char text[24 * (1 + GATE_ITEMS_MAX)];
+    struct slice argv[GATE_ITEMS_MAX];
+    char text[24 * GATE_ITEMS_MAX];
     struct telling telling;
-    telling_init(&telling, argv, 2 + GATE_ITEMS_MAX, text, sizeof text);
-    telling_text(&telling, SLICE(""));
-    telling_text(&telling, SLICE("1"));
+    telling_init(&telling, argv, GATE_ITEMS_MAX, text, sizeof text);
     for (uint32_t i = 0; i < crowd->count; i++) {
         telling_number(&telling, crowd->errands[i].order_no);
         crowd->ends[i] = is_over(keeper, crowd->errands[i].sale_id) ? ERRAND_DONE : ERRAND_LATER;

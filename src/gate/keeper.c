@@ -284,13 +284,6 @@ static void errands_told_do(struct keeper *keeper)
 
 /* The thread. */
 
-static void status_note(struct keeper *keeper)
-{
-    pthread_mutex_lock(&keeper->lock);
-    keeper->status.redis_failing = keeper->redis_failed;
-    pthread_mutex_unlock(&keeper->lock);
-}
-
 static void turn(struct keeper *keeper)
 {
     fetches_do(keeper);
@@ -305,7 +298,6 @@ static void turn(struct keeper *keeper)
     keeper_pulse(keeper);
     jobs_look(keeper);
     if (now_ms >= keeper->round_ms) round_do(keeper);
-    status_note(keeper);
 }
 
 /* Both only end a wait; the turn looks for itself what there is to do. */

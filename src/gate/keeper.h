@@ -58,7 +58,6 @@ struct keeper_status {
     uint64_t errands;   /* not done */
     uint64_t rebuilds;  /* since the start */
     bool owns[KEEPER_LOCKS];
-    bool redis_failing;
 };
 void keeper_status(struct keeper *keeper, struct keeper_status *out);
 

@@ -167,8 +167,7 @@ static void refund_tell(struct change *change)
     argv[1] = change->payment.ref;
     argv[2] = change_number(change, 2, change->order.amount);
     argv[3] = SLICE("refund_due");
-    argv[4] = SLICE("1");
-    change_call(change, GATE_SCRIPT_PAY, 5, refund_told);
+    change_call(change, GATE_SCRIPT_PAY, 4, refund_told);
 }
 
 static void pay_filed(struct change *change)

@@ -8,9 +8,6 @@
 _Static_assert(GATE_ADMISSION_OPEN == ADMISSION_OPEN && GATE_ADMISSION_TOKEN == ADMISSION_TOKEN, "who may grab");
 _Static_assert(GATE_ADMISSION_LAST == ADMISSION_LAST && ADMISSION_LOGIN < ADMISSION_TOKEN, "tokens are of the last ones");
 _Static_assert(GATE_LATE_PAYMENT_RETAKE == LATE_PAYMENT_RETAKE && GATE_LATE_PAYMENT_LAST == LATE_PAYMENT_LAST, "late money");
-_Static_assert(GATE_CANCELLER_BUYER == '0' + CANCELLER_BUYER && GATE_CANCELLER_SELLER == '0' + CANCELLER_SELLER &&
-                   GATE_CANCELLER_ADMIN == '0' + CANCELLER_ADMIN,
-               "who cancels");
 _Static_assert(ORDER_HELD == 0 && ORDER_PAID == 1 && ORDER_CANCELLED == 2 && ORDER_EXPIRED == 3 && ORDER_REFUND_DUE == 4,
                "the states of an order line");
 _Static_assert(BUYER_BYTES_MAX >= PAYMENT_REF_BYTES_MAX && GATE_ID_BYTES_MAX <= PAYMENT_REF_BYTES_MAX,

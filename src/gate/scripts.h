@@ -5,8 +5,8 @@
  * or Valkey; every key is named in KEYS, so a cluster takes them too.
  *
  * KEYS of each, all seven, in this order. P is the prefix; the braces put a sale's keys on one machine of a cluster.
- *   P{sale:ID}:state   hash    terms, counts (packed, see below), seller, fixed; loaded while a load is under way;
- *                              claimed where a load brought claims: the highest number of them
+ *   P{sale:ID}:state   hash    terms, counts (packed, see below); loaded while a load is under way; claimed where a load
+ *                              brought claims: the highest number of them
  *   P{sale:ID}:buyers  hash    buyer -> "grabs returns no": orders that count (held or paid), those that have ended, the
  *                              one that counted last (0: none)
  *   P{sale:ID}:orders  hash    number -> order line
@@ -17,8 +17,8 @@
  *
  * An order line: "state units amount at pay_by nonce B K R buyer key ref", with a space between the numbers and after R and
  * none between the three texts, which are B, K and R bytes long. State is that of enum order_state; amount is -1 without a
- * price; pay_by 0 means paid at once; nonce 0 means none. ref is the payment's (paid, refund due), or the id of the release
- * (cancelled, expired), or empty.
+ * price; pay_by 0 means paid at once; nonce 0 means none. ref is the payment's (paid, refund due), or the id under which it
+ * was cancelled, or empty.
  *
  * ARGV[1] of each is the run id of the server as the node sees it, ARGV[2] the epoch it believes in, or "" for any. Numbers
  * are decimal, without sign (but for -1 and withdrawals), zeros or spaces before them; wrong ones are BAD_INPUT. Order
@@ -32,7 +32,6 @@
  *   DAMAGED why                        what stands in Redis contradicts itself; nothing was written: load it anew
  *   NUMBER_TAKEN at available          (grab) another order has the number: two nodes have the same node number
  *   NOT_EXPIRED, REFUND_DUE            (retake) held: pay it; not to be taken again: the money goes back
- *   NOT_DUE                            (expire) its time to pay has not ended
  * BAD_INPUT stands alone. All other replies go on with: at (ms; the time of the script, Redis's own, never below that of the
  * last decision), available (units, after the decision). After these, where the word is one of those named:
  *   integers                           grabs_left, and all that is at, available or a count
@@ -41,21 +40,21 @@
  *  script   ARGV[3]…                                       reply after word, at, available
  *  grab     no buyer key made units nonce flags            WON REPEATED ALREADY_WON: grabs_left entry no line
  *  token    nonce buyer admission before                   DONE REPEATED: nonce entry; ALREADY_WON: "0" "" no line
- *  pay      no ref amount kind filed                       DONE: kind entry no line; AMOUNT_MISMATCH REPEATED ALREADY_PAID
- *                                                          NOT_HELD: "" "" no line
- *  retake   no ref amount                                  as pay; NOT_EXPIRED REFUND_DUE: "" "" no line
- *  cancel   no id by name reason filed                     DONE REPEATED NOT_HELD: "" entry no line
- *  expire   id filed no… (1 to GATE_ITEMS_MAX, no twice)   DONE: for each number DONE, REPEATED, NOT_HELD, NOT_DUE or
- *                                                          NO_SUCH_ORDER
+ *  pay      no ref amount kind                             DONE AMOUNT_MISMATCH REPEATED ALREADY_PAID NOT_HELD:
+ *                                                          "" "" no line
+ *  retake   no ref amount                                  DONE: "" entry no line; as pay, and NOT_EXPIRED REFUND_DUE:
+ *                                                          "" "" no line
+ *  cancel   no id                                          DONE REPEATED NOT_HELD: "" "" no line
+ *  expire   no… (1 to GATE_ITEMS_MAX, none twice)          DONE: for each number DONE, NOT_HELD or NO_SUCH_ORDER
  *  undo     what no name entry                             NOT_HELD: "" "" no line
  *  restock  id add filed                                   DONE: "" entry
- *  change   what version filed note [9 terms, fixed]       DONE: "" entry
+ *  change   version, nine terms, paused, closed            -
  *  load     shut
- *           begin GATE_SALE_NUMBERS seller fixed
+ *           begin GATE_SALE_NUMBERS
  *           chunk items                                    DONE: orders and tokens loaded so far
  *           end orders tokens
  *  peek     -                                              DONE: epoch, entries of the log, orders, tokens not spent, holds;
- *                                                          GATE_SALE_NUMBERS seller fixed
+ *                                                          GATE_SALE_NUMBERS
  *  due      count (1 to GATE_ITEMS_MAX)                    DONE: no…, those due first first
  * entry is the id of the log's entry, to be deleted once it is filed; "" where this call made none. Where line is told, it
  * is of the order as it now is.
@@ -68,12 +67,15 @@
  * token: verdicts as engine_decide_token(). nonce is for a new one; before is token_ask's nonce, "0": none. A nonce whose
  * giving was answered is never brought again: once spent it would be given once more.
  *
- * pay: verdicts as engine_decide_payment(). kind "": the gate decides what it leads to, and says it: paid, retaken or
- * refund_due. "paid" or "refund_due": the ledger has decided, and only that is done; NOT_HELD where it cannot be.
- * retake: the part of it that takes units, gate first: nothing else is ever written.
+ * Takes are decided here and filed after: grab, token, retake, and restock where it withdraws; each logs an entry. What the
+ * ledger has decided is only told: pay, cancel, expire, change, and restock where it adds. That logs nothing, is never FULL,
+ * and asks nothing that the ledger has judged by its own time.
  *
- * cancel: verdicts as engine_decide_cancel(); by is enum canceller. expire: a hold that is not due is not ended, unless the
- * ledger has ended it. id "" or 1 to GATE_ID_BYTES_MAX bytes: a release of the same id asked again is REPEATED.
+ * pay: kind is paid or refund_due; NOT_HELD where it cannot be. retake: where engine_decide_payment() would take an order
+ * again, for a payment that came late; nothing else is ever written.
+ *
+ * cancel, expire: holds that have ended, whether they are due or not. id: 1 to GATE_ID_BYTES_MAX bytes; told again under the
+ * same it is REPEATED.
  *
  * undo: what is "win" (name: the buyer) or "retake" (name: the payment's ref). Only for what the ledger has refused. The
  * order of a win is gone, its key and its number of wins free, its token the buyer's again; a claim number is not given
@@ -82,17 +84,11 @@
  * another's).
  *
  * restock: verdicts as engine_decide_stock(), before them REPEATED or KEY_REUSED (other units) where the id was seen in this
- * epoch. A withdrawal goes gate first. One that the ledger has filed brings the epoch it was filed in: a later load has it.
+ * epoch. filed: "0" for a withdrawal, which goes gate first. "1" for what the ledger has: that brings the epoch it was filed
+ * in, for a later load has it.
  *
- * change: what is terms, pause, resume, close or sale; verdicts as engine_decide_change() without its name,
- * engine_decide_switch(). version: of the sale in the ledger, which rises with each change; one not above the last applied
- * is REPEATED; "0": none. fixed: the rest of what may not change once the sale is open (currency, admit_max, event), in any
- * form that is the same when they are. note: whatever the ledger wants to find in the log. sale (paused and closed after
- * fixed; filed only): all that a seller sets, as the ledger has it under that version; so a version that is passed over is
- * no change that is lost.
- *
- * filed: "1" where the ledger has it already: no entry is logged, FULL never said, and what time alone would refuse (CLOSED,
- * SALE_OPEN, NOT_DUE) is not asked. "0": an entry is logged.
+ * change: all that a seller sets, as the ledger has it under that version, which rises with each change; one not above the
+ * last applied is REPEATED. So a version that is passed over is no change that is lost.
  *
  * load: shut ends all decisions of the epoch, so that what stands in the log is all there will be: the answer to everybody
  * is LOADING from then on. begin forgets all seven keys, the log too, unless the epoch is below the one there (STALE) or is
@@ -153,35 +149,22 @@ extern const struct gate_script gate_scripts[GATE_SCRIPT_COUNT];
     ROW(log_max)                                                                                                            \
     ROW(version)
 
-/* Entries of the log. All have kind, epoch and at; what else, by kind. nth: the orders that the buyer has had in the sale,
- * with this one, whatever has become of them; a sale's buyer has each nth once. */
+/* Entries of the log: takes. All have kind, epoch and at; what else, by kind. */
 #define GATE_LOG_KINDS(ROW)                                                                                                 \
-    ROW(won, "no nth order")                                                                                                \
+    ROW(won, "no order")                                                                                                    \
     ROW(token_given, "no buyer") /* no: the nonce */                                                                        \
-    ROW(paid, "no units ref")                                                                                               \
     ROW(retaken, "no units ref")                                                                                            \
-    ROW(refund_due, "no units ref")                                                                                         \
-    ROW(cancelled, "no units by reason id")                                                                                 \
-    ROW(expired, "no units id")                                                                                             \
-    ROW(stock_added, "id add")                                                                                              \
-    ROW(sale_changed, "version note")                                                                                       \
-    ROW(sale_paused, "version note")                                                                                        \
-    ROW(sale_resumed, "version note")                                                                                       \
-    ROW(sale_closed, "version note")
+    ROW(stock_added, "id add")
 
 /* What follows is written into the scripts by its name, as the bounds of bounds.h are. */
 #define GATE_ITEMS_MAX 200
 #define GATE_ID_BYTES_MAX 64
-#define GATE_NOTE_BYTES_MAX 4096
 #define GATE_LOG_MAX 100000000
 #define GATE_ADMISSION_OPEN 0
 #define GATE_ADMISSION_TOKEN 2
 #define GATE_ADMISSION_LAST 3
 #define GATE_LATE_PAYMENT_RETAKE 0
 #define GATE_LATE_PAYMENT_LAST 1
-#define GATE_CANCELLER_BUYER '1'
-#define GATE_CANCELLER_SELLER '2'
-#define GATE_CANCELLER_ADMIN '3'
 /* struct.pack() of Lua: doubles, then the run id and the epoch, each after a byte with its length. */
 #define GATE_TERMS_FORMAT ">ddddddddddddddBc0Bc0"
 #define GATE_COUNTS_FORMAT ">ddddddd"

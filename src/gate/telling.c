@@ -49,13 +49,6 @@ static void terms_tell(struct telling *telling, const struct sale_terms *terms)
     telling_number(telling, (uint64_t)terms->late_payment);
 }
 
-static void fixed_tell(struct telling *telling, const struct sale_terms *terms)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%s %u %" PRIu64, terms->currency, terms->admit_max, terms->event_id);
-    telling_text(telling, slice_of(text));
-}
-
 void telling_load_begin(struct telling *telling, const struct telling_load *load)
 {
     const struct sale *sale = &load->sale->sale;
@@ -72,8 +65,6 @@ void telling_load_begin(struct telling *telling, const struct telling_load *load
     telling_number(telling, sale->closed);
     telling_number(telling, load->log_max);
     telling_number(telling, load->sale->version);
-    telling_text(telling, slice_of(sale->seller));
-    fixed_tell(telling, &sale->terms);
 }
 
 void telling_order(struct telling *telling, const struct ledger_order *row)
@@ -105,11 +96,11 @@ enum fault errand_facts_read(struct ledger *ledger, const struct ledger_errand *
     switch (errand->kind) {
     case ERRAND_PAID:
     case ERRAND_CANCELLED:
-    case ERRAND_EXPIRED:
         return ledger_order(ledger, errand->order_no, &out->order, &out->found);
     case ERRAND_SALE:
         return ledger_shelved(ledger, errand->sale_id, &out->sale, &out->found);
     case ERRAND_STOCK:
+    case ERRAND_EXPIRED:
         break;
     }
     return FAULT_NONE;
@@ -122,25 +113,10 @@ void telling_errand_name(struct telling *telling, uint64_t errand_id)
     telling_text(telling, slice_of(text));
 }
 
-/* As if by the buyer: whoever it was, the ledger has seen that they may, and keeps who and why. */
-static void cancelled_tell(struct telling *telling, const struct ledger_errand *errand, const struct order *order)
-{
-    telling_number(telling, errand->order_no);
-    telling_errand_name(telling, errand->id);
-    telling_number(telling, CANCELLER_BUYER);
-    telling_text(telling, slice_of(order->buyer));
-    telling_text(telling, SLICE(""));
-    telling_text(telling, SLICE("1"));
-}
-
 static void sale_tell(struct telling *telling, const struct ledger_shelved *sale)
 {
-    telling_text(telling, SLICE("sale"));
     telling_number(telling, sale->version);
-    telling_text(telling, SLICE("1"));
-    telling_text(telling, SLICE(""));
     terms_tell(telling, &sale->sale.terms);
-    fixed_tell(telling, &sale->sale.terms);
     telling_number(telling, sale->sale.paused);
     telling_number(telling, sale->sale.closed);
 }
@@ -155,16 +131,11 @@ enum gate_script_name errand_tell(const struct ledger_errand *errand, const stru
         telling_text(telling, slice_of(facts->order.payment_ref));
         telling_signed(telling, facts->order.order.amount);
         telling_text(telling, SLICE("paid"));
-        telling_text(telling, SLICE("1"));
         return GATE_SCRIPT_PAY;
     case ERRAND_CANCELLED:
-        cancelled_tell(telling, errand, &facts->order.order);
-        return GATE_SCRIPT_CANCEL;
-    case ERRAND_EXPIRED:
-        telling_errand_name(telling, errand->id);
-        telling_text(telling, SLICE("1"));
         telling_number(telling, errand->order_no);
-        return GATE_SCRIPT_EXPIRE;
+        telling_errand_name(telling, errand->id);
+        return GATE_SCRIPT_CANCEL;
     case ERRAND_STOCK:
         telling_errand_name(telling, errand->id);
         telling_number(telling, errand->units);
@@ -173,8 +144,10 @@ enum gate_script_name errand_tell(const struct ledger_errand *errand, const stru
     case ERRAND_SALE:
         sale_tell(telling, &facts->sale);
         return GATE_SCRIPT_CHANGE;
+    case ERRAND_EXPIRED:
+        break;
     }
-    assert(!"an errand of no kind");
+    assert(!"an errand that is not told by itself");
     return GATE_SCRIPT_COUNT;
 }
 
@@ -202,8 +175,5 @@ enum errand_end errand_judge(const struct ledger_errand *errand, const struct er
     if (slice_is(word, "NOT_LOADED")) return ERRAND_LATER;
     if (slice_is(word, "REPEATED")) return ERRAND_DONE;
     if (slice_is(word, "NOT_HELD")) return order_judge(errand, facts, reply);
-    if (!slice_is(word, "DONE")) return ERRAND_OPPOSED;
-    /* Of many ends each has a word of its own; this is of one. */
-    if (errand->kind != ERRAND_EXPIRED) return ERRAND_DONE;
-    return slice_is(reply_text(reply, 3), "NO_SUCH_ORDER") ? ERRAND_OPPOSED : ERRAND_DONE;
+    return slice_is(word, "DONE") ? ERRAND_DONE : ERRAND_OPPOSED;
 }

@@ -26,7 +26,7 @@ struct telling_load {
     uint64_t t_ms;
     uint32_t log_max;
 };
-#define TELLING_LOAD_ARGS 23
+#define TELLING_LOAD_ARGS 21
 void telling_load_begin(struct telling *telling, const struct telling_load *load);
 /* One item of "load chunk". */
 #define TELLING_ORDER_ARGS 11
@@ -45,7 +45,8 @@ enum fault errand_facts_read(struct ledger *ledger, const struct ledger_errand *
 
 /* The name under which an errand is known to the scripts: the same on every node. */
 void telling_errand_name(struct telling *telling, uint64_t errand_id);
-/* The script that does an errand, and its arguments; to be run with the errand's epoch. */
+/* The script that does an errand, and its arguments; to be run with the errand's epoch. Ends of holds come in crowds and are
+ * told together (errand.c). */
 #define ERRAND_ARGS_MAX 16
 #define ERRAND_TEXT_BYTES 1024
 enum gate_script_name errand_tell(const struct ledger_errand *errand, const struct errand_facts *facts,

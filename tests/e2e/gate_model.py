@@ -1,5 +1,5 @@
 """What the engine promises, as a small model of one sale: each method decides and answers (word, more…), and changes the model where the answer
-says so. src/engine/engine.h is its source; nothing here knows how the gate keeps things."""
+says so. src/engine/engine.h is its source, and src/gate/scripts.h for what the ledger has decided; nothing here knows how the gate keeps things."""
 
 import dataclasses
 
@@ -134,7 +134,7 @@ class Model:
         order = self.orders.get(no)
         if order is None:
             return ("NO_SUCH_ORDER",)
-        if amount != order.amount and not (order.amount == -1 and amount == 0):
+        if amount != order.amount:
             return "AMOUNT_MISMATCH", "", order
         if order.state in (PAID, REFUND_DUE):
             return ("REPEATED" if order.ref == ref else "ALREADY_PAID"), "", order
@@ -144,17 +144,14 @@ class Model:
         return (order.state == EXPIRED and self.late_payment == 0 and not self.is_closed and order.units <= self.left and
                 self.mine(order.buyer)[0] < self.grabs_max)
 
-    def pay(self, no, ref, amount, kind=""):
+    def pay(self, no, ref, amount, kind):
         refusal = self.payment_refusal(no, ref, amount)
         if refusal:
             return refusal
         order = self.orders[no]
-        if kind and (kind == "paid") != (order.state == HELD):
+        if (kind == "paid") != (order.state == HELD):
             return "NOT_HELD", "", order
-        kind = kind or ("paid" if order.state == HELD else "retaken" if self.may_retake(order) else "refund_due")
-        if kind == "retaken":
-            self.standing[order.buyer] = no
-        return "DONE", kind, self.turn(no, REFUND_DUE if kind == "refund_due" else PAID, ref)
+        return "DONE", "", self.turn(no, PAID if kind == "paid" else REFUND_DUE, ref)
 
     def retake(self, no, ref, amount):
         refusal = self.payment_refusal(no, ref, amount)
@@ -166,29 +163,25 @@ class Model:
         if not self.may_retake(order):
             return "REFUND_DUE", "", order
         self.standing[order.buyer] = no
-        return "DONE", "retaken", self.turn(no, PAID, ref)
+        return "DONE", "", self.turn(no, PAID, ref)
 
-    def cancel(self, no, by, name, id):
+    def cancel(self, no, id):
         order = self.orders.get(no)
-        if order is None or by != 3 and name != (order.buyer if by == 1 else self.seller):
+        if order is None:
             return ("NO_SUCH_ORDER",)
-        if id and order.state == CANCELLED and order.ref == id:
+        if order.state == CANCELLED and order.ref == id:
             return "REPEATED", "", order
         if order.state != HELD:
             return "NOT_HELD", "", order
         return "DONE", "", self.turn(no, CANCELLED, id)
 
-    def expire(self, no, id, filed):
+    def expire(self, no):
         order = self.orders.get(no)
         if order is None:
             return "NO_SUCH_ORDER"
-        if id and order.state == EXPIRED and order.ref == id:
-            return "REPEATED"
         if order.state != HELD:
             return "NOT_HELD"
-        if not filed and order.pay_by > self.now:
-            return "NOT_DUE"
-        self.turn(no, EXPIRED, id)
+        self.turn(no, EXPIRED, "")
         return "DONE"
 
     def undo(self, no, buyer):
@@ -216,22 +209,9 @@ class Model:
         self.offered += add
         return "DONE", ""
 
-    def change(self, what, terms=None):
-        if self.is_closed:
-            return ("CLOSED",)
-        if what == "pause" and self.paused or what == "resume" and not self.paused:
-            return ("PAUSED" if self.paused else "NOT_PAUSED",)
-        if what == "terms":
-            later = terms["closes"] == 0 or self.closes != 0 and terms["closes"] >= self.closes
-            fixed = all(terms[name] == getattr(self, name) for name in terms if name not in ("closes", "pay_within"))
-            if self.now >= self.opens and not (later and fixed):
-                return ("SALE_OPEN",)
-            self.__dict__.update(terms)
-        elif what == "close":
-            self.closed = 1
-        else:
-            self.paused = int(what == "pause")
-        return "DONE", ""
+    def change(self, changes):
+        self.__dict__.update(changes)
+        return ("DONE",)
 
     def check(self, sale):
         """Everything that stands in Redis is what the model has (P1, P2, P6)."""
@@ -255,12 +235,32 @@ class Model:
         assert dict(sale.redis.zrange(sale.keys[5], 0, -1, withscores=True)) == holds
 
 
-def replay(fields, log):
-    """The orders, tokens and counts that a log leads to, from what its entries say alone: what the ledger will have."""
+# What an order must have been for what becomes of it (P6), and what it is then.
+TURNS = {"paid": ([HELD], PAID), "cancelled": ([HELD], CANCELLED), "expired": ([HELD], EXPIRED), "retaken": ([EXPIRED], PAID), "refund_due": ([CANCELLED, EXPIRED], REFUND_DUE)}
+
+
+def replay(fields, log, told):
+    """The orders, tokens and units that a log leads to, from what its entries say alone, and from what the ledger was the first to know: told has
+    (after how many entries, what, of which order, ref)."""
     state = dict(fields, orders={}, tokens={}, refs=set())
-    after = {"paid": PAID, "retaken": PAID, "refund_due": REFUND_DUE, "cancelled": CANCELLED, "expired": EXPIRED}
+
+    def turn(kind, no, ref):
+        was, then = TURNS[kind]
+        assert state["orders"][no].state in was, "P6"
+        state["orders"][no] = dataclasses.replace(state["orders"][no], state=then, ref=ref)
+
+    def units_check():
+        taken = sum(order.units for order in state["orders"].values() if order.counts)
+        assert 0 <= taken <= state["offered"], "P1"
+
     last = 0
-    for entry in log:
+    for place in range(len(log) + 1):
+        for _, *turned in (one for one in told if one[0] == place):
+            turn(*turned)
+            units_check()
+        if place == len(log):
+            return state
+        entry = log[place]
         kind, at = entry["kind"], int(entry["at"])
         assert at >= last, "time went back"
         last = at
@@ -273,18 +273,11 @@ def replay(fields, log):
         elif kind == "token_given":
             assert entry["buyer"] not in state["tokens"]
             state["tokens"][entry["buyer"]] = entry["no"]
-        elif kind in after:
-            order = state["orders"][entry["no"]]
-            assert order.units == int(entry["units"])
-            was = {"paid": [HELD], "cancelled": [HELD], "expired": [HELD], "retaken": [EXPIRED], "refund_due": [CANCELLED, EXPIRED]}[kind]
-            assert order.state in was, "P6"
-            state["orders"][order.no] = dataclasses.replace(order, state=after[kind], ref=entry.get("ref", entry.get("id", "")))
-        elif kind == "stock_added":
-            assert entry["id"] not in state["refs"]
+        elif kind == "retaken":
+            assert state["orders"][entry["no"]].units == int(entry["units"])
+            turn(kind, entry["no"], entry["ref"])
+        else:
+            assert kind == "stock_added" and entry["id"] not in state["refs"]
             state["refs"].add(entry["id"])
             state["offered"] += int(entry["add"])
-        else:
-            state.update({"sale_paused": {"paused": 1}, "sale_resumed": {"paused": 0}, "sale_closed": {"closed": 1}, "sale_changed": {}}[kind])
-        taken = sum(order.units for order in state["orders"].values() if order.counts)
-        assert 0 <= taken <= state["offered"], "P1"
-    return state
+        units_check()

@@ -79,8 +79,7 @@ class GateSale:
         self.run, self.epoch = run, epoch
         self.number = 10 ** 18 + GateSale.last * 10 ** 9
         self.fields = dict(t=T0, offered=10, available=None, held=0, sold=0, orders_made=0, tokens_given=0, price=999, units_max=5, grabs_max=2, opens=T0 - 1000,
-                           closes=T0 + 10 ** 9, pay_within=600, admission=1, tokens_max=0, late_payment=0, paused=0, closed=0, log_max=1000, version=0,
-                           seller="shop", fixed="EUR 0 0")
+                           closes=T0 + 10 ** 9, pay_within=600, admission=1, tokens_max=0, late_payment=0, paused=0, closed=0, log_max=1000, version=0)
         self.fields.update(fields)
         if self.fields["available"] is None:
             self.fields["available"] = self.fields["offered"] - self.fields["held"] - self.fields["sold"]
@@ -101,7 +100,7 @@ class GateSale:
 
     def begin(self, **changes):
         fields = {**self.fields, **changes}
-        return self.call("load", "begin", *(fields[name] for name in (*NUMBERS, "seller", "fixed")))
+        return self.call("load", "begin", *(fields[name] for name in NUMBERS))
 
     def call(self, script, *args):
         """With ... before the rest: whatever the epoch is."""
@@ -125,17 +124,17 @@ class GateSale:
     def token(self, buyer="ann", admission=2, before="0", nonce=None):
         return self.call("token", nonce or self.next_no(), buyer, admission, before)
 
-    def pay(self, no, ref="p1", amount=999, kind="", filed=0):
-        return self.call("pay", no, ref, amount, kind, filed)
+    def pay(self, no, ref="p1", amount=999, kind="paid"):
+        return self.call("pay", no, ref, amount, kind)
 
     def retake(self, no, ref="p1", amount=999):
         return self.call("retake", no, ref, amount)
 
-    def cancel(self, no, by=3, name="root", reason="why", id="", filed=0):
-        return self.call("cancel", no, id, by, name, reason, filed)
+    def cancel(self, no, id="x"):
+        return self.call("cancel", no, id)
 
-    def expire(self, *numbers, id="", filed=0):
-        return self.call("expire", id, filed, *numbers)
+    def expire(self, *numbers):
+        return self.call("expire", *numbers)
 
     def undo(self, no, name="ann", what="win", entry=""):
         return self.call("undo", what, no, name, entry)
@@ -143,18 +142,22 @@ class GateSale:
     def restock(self, add, id=None, filed=0):
         return self.call("restock", self.next_no() if id is None else id, add, filed)
 
-    def change(self, what, version=0, filed=0, note="", **terms):
-        more = [{**self.fields, **terms}[name] for name in (*TERMS, "fixed")] if what == "terms" else []
-        answer = self.call("change", what, version, filed, note, *more)
+    def changed(self, **changes):
+        """The words of a change: the next version, unless another is given."""
+        fields = {**self.fields, "version": self.fields["version"] + 1, **changes}
+        return [fields[name] for name in ("version", *TERMS, "paused", "closed")]
+
+    def change(self, **changes):
+        words = self.changed(**changes)
+        answer = self.call("change", *words)
         if answer[0] == "DONE":
-            self.fields.update(terms)
+            self.fields.update(changes, version=words[0])
         return answer
 
     def peek(self):
         answer = self.call("peek")
         assert answer[0] == "DONE", answer
-        return {**dict(zip(NUMBERS, map(int, answer[8:-2]))), "seller": answer[-2], "fixed": answer[-1], "epoch": answer[3],
-                **dict(zip(("log", "orders", "tokens", "holds"), answer[4:8]))}
+        return {**dict(zip(NUMBERS, map(int, answer[8:]))), "epoch": answer[3], **dict(zip(("log", "orders", "tokens", "holds"), answer[4:8]))}
 
     def counts(self):
         """offered, available, held, sold; checks P1 on the way."""

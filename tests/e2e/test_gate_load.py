@@ -36,8 +36,7 @@ def test_what_was_loaded_goes_on_as_if_it_had_been_decided_here(gate):
     assert sale.redis.hgetall(sale.keys[1]) == {"ann": "1 2 7", "bob": "1 1 9", "cat": "1 1 8", "dan": "0 1 0"}
     assert sale.redis.hgetall(sale.keys[3]) == {"ann\0k": "7"} and sale.redis.zrange(sale.keys[5], 0, -1, withscores=True) == [("7", T0 + 500)]
     assert sale.grab("ann", 1, "k")[0] == "REPEATED" and sale.grab("eve", nonce="77")[0] == "WON"
-    assert sale.pay("9", "p", 1998)[0] == "REPEATED" and sale.pay("7")[3] == "paid" and sale.pay("5")[3] == "retaken" and sale.cancel("8")[0] == "NOT_HELD"
-    assert sale.log()[0]["nth"] == "1" and sale.win("bob", flags="t").no and sale.log()[-1]["nth"] == "3"
+    assert sale.pay("9", "p", 1998)[0] == "REPEATED" and sale.pay("7")[0] == "DONE" and sale.retake("5")[0] == "DONE" and sale.cancel("8")[0] == "NOT_HELD"
 
 
 def test_chunks_may_come_twice_and_in_any_order(gate):
@@ -82,7 +81,7 @@ def test_a_sale_that_is_shut_decides_nothing_and_keeps_its_log(gate):
     sale = GateSale(gate)
     won = sale.win()
     assert sale.call("load", "shut")[0] == "DONE"
-    for answer in (sale.grab("bob"), sale.pay(won.no), sale.cancel(won.no), sale.expire(won.no, filed=1), sale.restock(1), sale.change("pause"), sale.call("peek")):
+    for answer in (sale.grab("bob"), sale.pay(won.no), sale.cancel(won.no), sale.expire(won.no), sale.restock(1), sale.change(paused=1), sale.call("peek")):
         assert answer[:3] == ["LOADING", RUN, "1"]
     assert sale.call("load", "shut")[0] == "DONE" and len(sale.log()) == 1 and sale.orders() == {won.no: won}
     # What it was open with does not open it again: only a whole load of a later epoch does.
@@ -136,11 +135,11 @@ def test_orders_that_cannot_be_are_refused(gate, orders):
 
 def test_wrong_words_of_a_load_are_refused(gate):
     sale = GateSale(gate, load=False)
-    good = [sale.fields[name] for name in (*NUMBERS, "seller", "fixed")]
+    good = [sale.fields[name] for name in NUMBERS]
     for place in range(len(good)):
-        for value in ("", "-2", "x", str(2 ** 63), "1.0", "\0") if place < len(NUMBERS) else ("s" * 4097,):
+        for value in ("", "-2", "x", str(2 ** 63), "1.0", "\0"):
             assert sale.call("load", "begin", *good[:place], value, *good[place + 1:]) == ["BAD_INPUT"], (place, value)
-    assert sale.call("load", "begin", *good[1:]) == sale.call("load", "begin", *good, "1") == sale.begin(seller="") == ["BAD_INPUT"]
+    assert sale.call("load", "begin", *good[1:]) == sale.call("load", "begin", *good, "1") == ["BAD_INPUT"]
     assert not any(sale.redis.exists(key) for key in sale.keys)
     sale.begin()
     before = sale.everything()
@@ -160,19 +159,19 @@ def test_damage_is_said_and_nothing_written(gate):
     for changes in ({"available": 9}, {"available": 11}, {"held": -1, "available": 9}, {"sold": 5}, {"offered": 11}):
         sale = GateSale(gate, grabs_max=9, admission=2)
         one, two = sale.win(flags="t"), sale.win(flags="t")
-        sale.expire(two.no, filed=1)
+        sale.expire(two.no)
         counts = {**sale.peek()}
         sale.poke(**{name: counts[name] + value - {"available": 10, "offered": 10}.get(name, 0) for name, value in changes.items()})
         before = sale.everything()
-        for answer in (sale.grab(flags="t"), sale.token(), sale.pay(one.no), sale.retake(two.no), sale.cancel(one.no), sale.expire(one.no, filed=1), sale.undo(one.no), sale.restock(1),
-                       sale.change("pause")):
+        for answer in (sale.grab(flags="t"), sale.token(), sale.pay(one.no), sale.retake(two.no), sale.cancel(one.no), sale.expire(one.no), sale.undo(one.no), sale.restock(1),
+                       sale.change(paused=1)):
             assert answer[0] == "DAMAGED", (changes, answer)
         assert sale.everything() == before
     sale = GateSale(gate)
     one = sale.win()
     sale.redis.hdel(sale.keys[1], "ann")
     before = sale.everything()
-    assert sale.cancel(one.no)[0] == sale.expire(one.no, filed=1)[0] == sale.undo(one.no)[0] == "DAMAGED" and sale.everything() == before
+    assert sale.cancel(one.no)[0] == sale.expire(one.no)[0] == sale.undo(one.no)[0] == "DAMAGED" and sale.everything() == before
     sale = GateSale(gate, grabs_max=1)
     one = sale.win(key="k")
     sale.redis.hdel(sale.keys[2], one.no)
@@ -184,23 +183,15 @@ def test_damage_is_said_and_nothing_written(gate):
 def test_a_full_log_takes_nothing(gate):
     sale = GateSale(gate, log_max=2, admission=2, opens=T0)
     one, two = sale.win(flags="t"), sale.win(flags="t")
-    sale.expire(two.no, filed=1)
+    sale.expire(two.no)
     sale.at(T0 + 600_000)
     before = sale.everything()
-    for answer in (sale.grab("bob", flags="t"), sale.token("bob"), sale.pay(one.no), sale.retake(two.no), sale.cancel(one.no), sale.expire(one.no), sale.restock(1), sale.change("pause"),
-                   sale.change("terms")):
+    for answer in (sale.grab("bob", flags="t"), sale.token("bob"), sale.retake(two.no), sale.restock(-1)):
         assert answer == ["FULL", T0 + 600_000, 9], answer
     assert sale.everything() == before
     assert sale.grab("bob", 6, flags="t")[0] == "OVER_LIMIT" and sale.grab(no=one.no)[0] == "WON" and sale.pay(one.no, amount=1)[0] == "AMOUNT_MISMATCH", "no is no"
     sale.redis.xdel(sale.keys[6], sale.redis.xrange(sale.keys[6])[0][0])
     assert sale.grab("bob", flags="t")[0] == "WON" and sale.grab("cat", flags="t")[0] == "FULL"
-
-
-def test_holds_expire_together_or_not_at_all_in_a_full_log(gate):
-    sale = GateSale(gate, log_max=3)
-    one, two = sale.win(), sale.win()
-    sale.at(one.pay_by)
-    assert sale.expire(one.no, two.no)[0] == "FULL" and sale.expire(one.no)[3:] == ["DONE"]
 
 
 def test_a_user_who_may_not_do_all_never_opens_a_sale():
@@ -254,4 +245,4 @@ def test_all_keys_of_a_sale_are_on_one_machine_of_a_cluster():
             sale.redis = sale.gate.redis
             assert sale.load([order(5)])[0] == "DONE"
             won = sale.win(key="k")
-            assert sale.pay(won.no)[3] == "paid" and sale.counts() == (10, 8, 1, 1)
+            assert sale.pay(won.no)[0] == "DONE" and sale.counts() == (10, 8, 1, 1)

@@ -1,18 +1,13 @@
--- expire: the end of holds that are due, each named by its number. ARGV: run, epoch, id, filed, no…
+-- expire: the end of holds that were not paid in time, each named by its number. ARGV: run, epoch, no…
 --@include number
---@include kept
 --@include buyer
 --@include order_read
 --@include order_line
-local id, filed = ARGV[3], ARGV[4]
-local count = #ARGV - 4
-if count < 1 or count > @GATE_ITEMS_MAX@ or (id ~= '' and not is_kept(id, @GATE_ID_BYTES_MAX@)) or
-    (filed ~= '0' and filed ~= '1') then
-    return { 'BAD_INPUT' }
-end
+local count = #ARGV - 2
+if count < 1 or count > @GATE_ITEMS_MAX@ then return { 'BAD_INPUT' } end
 local numbers, seen = {}, {}
 for i = 1, count do
-    local no = ARGV[4 + i]
+    local no = ARGV[2 + i]
     if not is_number(no) or seen[no] then return { 'BAD_INPUT' } end
     numbers[i], seen[no] = no, true
 end
@@ -25,12 +20,8 @@ for i = 1, count do
     local word = 'DONE'
     if not order then
         word = 'NO_SUCH_ORDER'
-    elseif id ~= '' and order.state == '3' and order.ref == id then
-        word = 'REPEATED'
     elseif order.state ~= '0' then
         word = 'NOT_HELD'
-    elseif filed == '0' and tonumber(order.pay_by) > now then
-        word = 'NOT_DUE'
     else
         ending[#ending + 1] = i
         orders[i] = order
@@ -43,7 +34,6 @@ for i = 1, count do
     reply[3 + i] = word
 end
 if #ending == 0 then return reply end
-if filed == '0' and redis.call('XLEN', KEYS[7]) + #ending > log_max then return { 'FULL', now, reply[3] } end
 --@include add_up
 
 local entries, buyers = redis.call('HMGET', KEYS[2], unpack(names)), {}
@@ -57,7 +47,7 @@ for i = 1, #ending do
     local buyer = buyers[order.buyer]
     buyer[1], buyer[2] = buyer[1] - 1, buyer[2] + 1
     if buyer[1] < 0 then return { 'DAMAGED', 'a hold is nobody\'s' } end
-    order.state, order.ref = '3', id
+    order.state = '3'
     ended[2 * i - 1], ended[2 * i], gone[i] = no, order_line(order), no
 end
 local owners = {}
@@ -69,11 +59,5 @@ redis.call('HSET', KEYS[3], unpack(ended))
 --@include save
 redis.call('HSET', KEYS[2], unpack(owners))
 redis.call('ZREM', KEYS[6], unpack(gone))
-if filed == '0' then
-    for i = 1, #ending do
-        redis.call('XADD', KEYS[7], '*', 'kind', 'expired', 'epoch', epoch, 'at', now, 'no', gone[i], 'units',
-            orders[ending[i]].units, 'id', id)
-    end
-end
 reply[3] = available
 return reply

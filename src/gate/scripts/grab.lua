@@ -141,6 +141,5 @@ if claimed then redis.call('HSET', KEYS[1], 'claimed', string.sub(buyer, #'claim
 if key ~= '' then redis.call('HSET', KEYS[4], buyer .. '\0' .. key, no) end
 if nonce ~= '0' then redis.call('HDEL', KEYS[5], buyer) end
 if pay_by ~= '0' then redis.call('ZADD', KEYS[6], pay_by, no) end
-local entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'won', 'epoch', epoch, 'at', at, 'no', no, 'nth',
-    entry and grabs + returns + 1 or '1', 'order', line)
+local entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'won', 'epoch', epoch, 'at', at, 'no', no, 'order', line)
 return { 'WON', now, available, grabs_max - grabs - 1, entry_id, no, line }

@@ -13,7 +13,7 @@ local epoch_new = ARGV[2] and whole(ARGV[2], 1, 9007199254740991)
 if not epoch_new or ARGV[1] == '' or #ARGV[1] > 255 then return { 'BAD_INPUT' } end
 
 if step == 'begin' then
-    if #ARGV ~= 25 then return { 'BAD_INPUT' } end
+    if #ARGV ~= 23 then return { 'BAD_INPUT' } end
     local is_open, run, epoch = 0, ARGV[1], ARGV[2]
     local now, offered, available, held, sold = whole(ARGV[4], 0, @TIME_MS_MAX@), whole(ARGV[5], 0, @STOCK_MAX@),
         whole(ARGV[6], 0, @STOCK_MAX@), whole(ARGV[7], 0, @STOCK_MAX@), whole(ARGV[8], 0, @STOCK_MAX@)
@@ -21,9 +21,8 @@ if step == 'begin' then
     local given = terms_read(11)
     local paused, closed, log_max, version = whole(ARGV[20], 0, 1), whole(ARGV[21], 0, 1), whole(ARGV[22], 1, @GATE_LOG_MAX@),
         whole(ARGV[23], 0, 9007199254740991)
-    local seller, fixed = ARGV[24], ARGV[25]
     if not (now and offered and available and held and sold and orders_made and tokens_given and given and paused and closed and
-        log_max and version) or not is_kept(seller, @USERNAME_BYTES_MAX@) or #fixed > @GATE_NOTE_BYTES_MAX@ then
+        log_max and version) then
         return { 'BAD_INPUT' }
     end
 --@include add_up
@@ -49,7 +48,7 @@ if step == 'begin' then
     redis.call('XDEL', KEYS[7], redis.call('XADD', KEYS[7], '*', 'kind', 'none'))
 --@include save_terms
 --@include save
-    redis.call('HSET', KEYS[1], 'seller', seller, 'fixed', fixed, 'loaded', struct.pack('>dddd', 0, 0, 0, 0))
+    redis.call('HSET', KEYS[1], 'loaded', struct.pack('>dddd', 0, 0, 0, 0))
     return { 'DONE', now, available }
 end
 

@@ -1,15 +1,15 @@
--- pay: what a payment leads to. ARGV: run, epoch, no, ref, amount, kind, filed.
-local kind, filed = ARGV[6], ARGV[7]
-if #ARGV ~= 7 or (filed ~= '0' and filed ~= '1') or (kind ~= '' and kind ~= 'paid' and kind ~= 'refund_due') then
-    return { 'BAD_INPUT' }
-end
+-- pay: what the ledger has decided about a payment. ARGV: run, epoch, no, ref, amount, kind.
+local kind = ARGV[6]
+if #ARGV ~= 6 or (kind ~= 'paid' and kind ~= 'refund_due') then return { 'BAD_INPUT' } end
 --@include payment
-local leads_to = order.state == '0' and 'paid' or may_retake and 'retaken' or 'refund_due'
-if kind == '' then
-    kind = leads_to
-elseif (kind == 'paid') ~= (order.state == '0') then
-    -- The ledger says so, and it has the last word; but the gate's order is not one that this could happen to.
-    return { 'NOT_HELD', now, available, '', '', no, line }
-end
---@include room_unless_filed
---@include payment_take
+-- The ledger says so, and it has the last word; but the gate's order is not one that this could happen to.
+if (kind == 'paid') ~= (order.state == '0') then return { 'NOT_HELD', now, available, '', '', no, line } end
+
+if kind == 'paid' then held, sold = held - order.units, sold + order.units end
+--@include add_up
+order.state, order.ref = kind == 'paid' and '1' or '4', ref
+line = order_line(order)
+redis.call('HSET', KEYS[3], no, line)
+--@include save
+if kind == 'paid' then redis.call('ZREM', KEYS[6], no) end
+return { 'DONE', now, available, '', '', no, line }

@@ -2,9 +2,8 @@
 if #ARGV ~= 2 then return { 'BAD_INPUT' } end
 --@include decimal
 --@include open
-local texts = redis.call('HMGET', KEYS[1], 'seller', 'fixed')
 return { 'DONE', now, available, epoch, redis.call('XLEN', KEYS[7]), redis.call('HLEN', KEYS[3]), redis.call('HLEN', KEYS[5]),
     redis.call('ZCARD', KEYS[6]), decimal(now), decimal(offered), decimal(available), decimal(held), decimal(sold),
     decimal(orders_made), decimal(tokens_given), decimal(price), decimal(units_max), decimal(grabs_max), decimal(opens),
     decimal(closes), decimal(pay_within), decimal(admission), decimal(tokens_max), decimal(late_payment), decimal(paused),
-    decimal(closed), decimal(log_max), decimal(version), texts[1], texts[2] }
+    decimal(closed), decimal(log_max), decimal(version) }

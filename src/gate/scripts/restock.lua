@@ -13,7 +13,7 @@ if before then return { before == ARGV[4] and 'REPEATED' or 'KEY_REUSED', now, a
 --@include closed
 if is_closed and filed == '0' then return { 'CLOSED', now, available } end
 if add < -available or add > @STOCK_MAX@ - offered then return { 'NOT_AVAILABLE', now, available } end
---@include room_unless_filed
+if filed == '0' and redis.call('XLEN', KEYS[7]) >= log_max then return { 'FULL', now, available } end
 offered, available = offered + add, available + add
 --@include add_up
 redis.call('HSET', KEYS[4], '\0' .. id, ARGV[4])
