@@ -69,4 +69,7 @@ struct decision {
     };
 };
 
+/* The win that made an order; its slices are the order's. */
+struct decision decision_of_win(const struct order *order);
+
 #endif

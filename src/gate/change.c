@@ -139,21 +139,12 @@ struct slice change_number(struct change *change, uint32_t at, int64_t value)
 void change_call(struct change *change, enum gate_script_name script, uint32_t count,
                  void (*done)(struct redis_call *call, const struct redis_reply *reply))
 {
-    struct redis_call *call = &change->call;
-    sale_keys(change->lane->remote, change->sale_id, change->keys);
-    for (int i = 0; i < GATE_KEYS; i++) change->argv[i] = slice_of(change->keys[i]);
-    change->argv[GATE_KEYS] = change_number(change, 0, (int64_t)change->epoch);
+    const struct script_words words = { &change->call, change->keys, change->argv };
     assert(GATE_KEYS + 1 + count <= FLIGHT_ARGV_MAX);
-    call->key = change->argv[0];
-    call->script = (int)script;
-    call->keys = GATE_KEYS;
-    call->argc = GATE_KEYS + 1 + count;
-    call->argv = change->argv;
-    call->with_run_id = true;
-    call->time_ms = 0;
-    call->lenient = false;
-    call->done = done;
-    redis_call(change->lane->client, call);
+    change->argv[GATE_KEYS] = change_number(change, 0, (int64_t)change->epoch);
+    script_call(change->lane->remote, change->sale_id, script, count, &words);
+    change->call.done = done;
+    redis_call(change->lane->client, &change->call);
 }
 
 bool change_later(struct change *change, struct slice word, void (*again)(struct change *change))

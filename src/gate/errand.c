@@ -44,9 +44,7 @@ static void errand_answered(void *arg, const struct redis_reply *reply)
 /* A sale that is over and holds nothing has no gate to be told. One that is new may not be on the shelf yet. */
 static bool is_over(struct keeper *keeper, uint64_t sale_id)
 {
-    struct shelf *shelf = keeper->remote->shelf;
-    uint64_t epoch;
-    return sale_id <= shelf_id_last(shelf) && !shelf_epoch(shelf, sale_id, &epoch);
+    return gate_sale_is_past(&keeper->remote->gate, sale_id);
 }
 
 static enum errand_end errand_do(struct keeper *keeper, const struct ledger_errand *errand, const struct errand_facts *facts)

@@ -154,24 +154,31 @@ struct slice flight_number(struct flight *flight, int at, uint64_t value)
     return (struct slice){ out, text_from_u64(out, value) };
 }
 
-void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,
-                 void (*done)(struct redis_call *call, const struct redis_reply *reply))
+void script_call(const struct remote *remote, uint64_t sale_id, enum gate_script_name script, uint32_t count,
+                 const struct script_words *words)
 {
-    struct redis_call *call = &flight->call;
-    sale_keys(flight->lane->remote, flight->sale_id, flight->keys);
-    for (int i = 0; i < GATE_KEYS; i++) flight->argv[i] = slice_of(flight->keys[i]);
-    flight->argv[GATE_KEYS] = flight_number(flight, 0, flight->epoch);
-    assert(GATE_KEYS + 1 + count <= FLIGHT_ARGV_MAX);
-    call->key = flight->argv[0];
+    struct redis_call *call = words->call;
+    sale_keys(remote, sale_id, words->keys);
+    for (int i = 0; i < GATE_KEYS; i++) words->argv[i] = slice_of(words->keys[i]);
+    call->key = words->argv[0];
     call->script = (int)script;
     call->keys = GATE_KEYS;
     call->argc = GATE_KEYS + 1 + count;
-    call->argv = flight->argv;
+    call->argv = words->argv;
     call->with_run_id = true;
     call->time_ms = 0;
     call->lenient = false;
-    call->done = done;
-    redis_call(flight->lane->client, call);
+}
+
+void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,
+                 void (*done)(struct redis_call *call, const struct redis_reply *reply))
+{
+    const struct script_words words = { &flight->call, flight->keys, flight->argv };
+    assert(GATE_KEYS + 1 + count <= FLIGHT_ARGV_MAX);
+    flight->argv[GATE_KEYS] = flight_number(flight, 0, flight->epoch);
+    script_call(flight->lane->remote, flight->sale_id, script, count, &words);
+    flight->call.done = done;
+    redis_call(flight->lane->client, &flight->call);
 }
 
 struct slice reply_text(const struct redis_reply *reply, size_t at)

@@ -91,7 +91,7 @@ void keeper_shelve(struct keeper *keeper, const struct ledger_shelved *sale)
     struct shelf *shelf = keeper->remote->shelf;
     uint64_t epoch;
     /* One that is over and was never here need not come; one that is here goes when nothing of it is under way. */
-    if (sale_is_over(keeper, sale) && !shelf_epoch(shelf, sale->sale.id, &epoch)) return;
+    if (sale_is_over(keeper->remote, sale) && !shelf_epoch(shelf, sale->sale.id, &epoch)) return;
     if (!shelf_put(shelf, sale)) {
         log_error("keeper", "no room for sale %" PRIu64 " on the shelf: %u are the most", sale->sale.id, SALES_OPEN_MAX);
     }

@@ -1,4 +1,4 @@
-/* What the keeper asks Redis, and waits for. */
+/* What the keeper asks, and waits for. */
 #include "base/log.h"
 #include "gate/keeper_jobs.h"
 
@@ -17,7 +17,7 @@ struct question {
 static void question_answered(struct redis_call *call, const struct redis_reply *reply)
 {
     struct question *question = (struct question *)call;
-    if (call->result == REDIS_ANSWERED) question->read(question->arg, reply);
+    if (call->result == REDIS_ANSWERED && question->read != NULL) question->read(question->arg, reply);
     if (call->result == REDIS_FAILED) /* what was refused the client has said */
         log_error("keeper", "Redis answered: %.*s", (int)reply->text.len, reply->text.data);
 }
@@ -51,19 +51,10 @@ bool keeper_command(struct keeper *keeper, const struct command_ask *ask)
     return question_ask(keeper, &question);
 }
 
-static void pong(void *arg, const struct redis_reply *reply)
-{
-    (void)arg, (void)reply;
-}
-
 bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1])
 {
     const struct slice argv[] = { SLICE("PING") };
-    struct question question = { .read = pong };
-    question.call.key = key;
-    question.call.script = REDIS_NO_SCRIPT;
-    question.call.argc = 1;
-    question.call.argv = argv;
+    struct question question = { .call = { .key = key, .script = REDIS_NO_SCRIPT, .argc = 1, .argv = argv } };
     if (!question_ask(keeper, &question)) return false;
     snprintf(run_id, REDIS_RUN_ID_BYTES + 1, "%s", question.call.run_id);
     return true;
@@ -86,17 +77,20 @@ enum fault keeper_clock(struct keeper *keeper)
 bool keeper_script(struct keeper *keeper, const struct script_ask *ask)
 {
     struct question question = { .read = ask->read, .arg = ask->arg };
-    sale_keys(keeper->remote, ask->sale_id, keeper->keys);
-    for (int i = 0; i < GATE_KEYS; i++) keeper->argv[i] = slice_of(keeper->keys[i]);
+    const struct script_words words = { &question.call, keeper->keys, keeper->argv };
     keeper->epoch[0] = '\0';
     if (ask->epoch != 0) snprintf(keeper->epoch, sizeof keeper->epoch, "%" PRIu64, ask->epoch);
     keeper->argv[GATE_KEYS] = slice_of(keeper->epoch);
     for (uint32_t i = 0; i < ask->argc; i++) keeper->argv[GATE_KEYS + 1 + i] = ask->argv[i];
-    question.call.key = keeper->argv[0];
-    question.call.script = (int)ask->script;
-    question.call.keys = GATE_KEYS;
-    question.call.argc = GATE_KEYS + 1 + ask->argc;
-    question.call.argv = keeper->argv;
-    question.call.with_run_id = true;
+    script_call(keeper->remote, ask->sale_id, ask->script, ask->argc, &words);
     return question_ask(keeper, &question);
+}
+
+bool keeper_row(struct keeper *keeper, uint64_t sale_id, struct ledger_shelved *row, bool *found)
+{
+    struct ledger *ledger = keeper_ledger(keeper);
+    if (ledger == NULL) return false;
+    enum fault fault = ledger_shelved(ledger, sale_id, row, found);
+    if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
+    return fault == FAULT_NONE;
 }

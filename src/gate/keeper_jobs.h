@@ -102,8 +102,8 @@ struct keeper {
 /* A keeper without its thread, whose jobs the caller does: for tools. The shelf is filled. */
 enum fault keeper_make(struct keeper **out, struct remote *remote) MUST_USE;
 
-/* A question to Redis that is waited for; read() has the answer, on this thread, before the call returns. False: there was
- * none, or only an error. */
+/* A question to Redis that is waited for; read() has the answer, on this thread, before the call returns; NULL: nobody reads
+ * it. False: there was none, or only an error. */
 struct command_ask {
     const struct slice *argv;
     uint32_t argc;
@@ -130,6 +130,8 @@ enum fault keeper_clock(struct keeper *keeper) MUST_USE;
 struct ledger *keeper_ledger(struct keeper *keeper);
 /* It did not do what it was asked: it is closed, and left alone for a while. */
 void keeper_ledger_failed(struct keeper *keeper, enum fault fault);
+/* A sale as the ledger has it now. False: it did not say. */
+bool keeper_row(struct keeper *keeper, uint64_t sale_id, struct ledger_shelved *row, bool *found);
 /* Between the steps of something long: renews what has to be renewed. */
 void keeper_pulse(struct keeper *keeper);
 /* The same, of something that takes seconds: keeps the counts of other sales fresh, so that their crowds are turned away. */
@@ -204,8 +206,6 @@ bool sale_unlink(struct keeper *keeper, uint64_t sale_id);
 
 /* round.c: looks at every sale. */
 void round_do(struct keeper *keeper);
-/* Whether the ledger says so, which has the last word. */
-bool sale_is_over(const struct keeper *keeper, const struct ledger_shelved *row);
 /* The keys of a sale go by themselves after a while. */
 void sale_keys_end(struct keeper *keeper, uint64_t sale_id);
 

@@ -45,6 +45,14 @@ void peek_read(const struct redis_reply *reply, struct peek *out)
     };
 }
 
+bool script_counts(const struct redis_reply *reply, struct shelf_counts *out)
+{
+    struct peek peek;
+    peek_read(reply, &peek);
+    *out = peek.counts;
+    return peek.state == PEEK_GOOD;
+}
+
 static void read_one(void *arg, const struct redis_reply *reply)
 {
     peek_read(reply, arg);
@@ -55,11 +63,9 @@ void sale_peek(struct keeper *keeper, uint64_t sale_id, uint64_t epoch, struct p
     struct script_ask ask = { .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_PEEK, .read = read_one, .arg = out };
     uint64_t asked_ms = mono_ms();
     out->state = PEEK_NONE;
-    if (!keeper_script(keeper, &ask)) out->state = PEEK_NONE;
-    if (out->state == PEEK_GOOD) {
+    if (keeper_script(keeper, &ask) && out->state == PEEK_GOOD) {
         out->counts.asked_mono_ms = asked_ms;
-        remote_saw_time(keeper->remote, out->at_ms);
-        shelf_count(keeper->remote->shelf, sale_id, &out->counts);
+        remote_saw_counts(keeper->remote, sale_id, &out->counts);
     }
 }
 
@@ -87,7 +93,7 @@ void peek_list_free(struct peek_list *list)
 }
 
 /* One of many on their way. */
-struct question {
+struct peeking {
     struct redis_call call; /* first */
     uint32_t *under_way;
     struct peek peek;
@@ -96,61 +102,54 @@ struct question {
     struct slice argv[GATE_KEYS + 1];
 };
 
-static void question_answered(struct redis_call *call, const struct redis_reply *reply)
+static void peeking_answered(struct redis_call *call, const struct redis_reply *reply)
 {
-    struct question *question = (struct question *)call;
-    question->peek.state = PEEK_NONE;
-    if (call->result == REDIS_ANSWERED) peek_read(reply, &question->peek);
-    --*question->under_way;
+    struct peeking *peeking = (struct peeking *)call;
+    peeking->peek.state = PEEK_NONE;
+    if (call->result == REDIS_ANSWERED) peek_read(reply, &peeking->peek);
+    --*peeking->under_way;
 }
 
-static void question_ask(struct keeper *keeper, struct question *question, uint64_t sale_id, uint64_t epoch)
+static void peeking_begin(struct keeper *keeper, struct peeking *peeking, uint64_t sale_id, uint64_t epoch)
 {
-    sale_keys(keeper->remote, sale_id, question->keys);
-    for (int i = 0; i < GATE_KEYS; i++) question->argv[i] = slice_of(question->keys[i]);
-    snprintf(question->epoch, sizeof question->epoch, "%" PRIu64, epoch);
-    question->argv[GATE_KEYS] = slice_of(question->epoch);
-    question->call = (struct redis_call){ .key = question->argv[0],
-                                          .script = GATE_SCRIPT_PEEK,
-                                          .keys = GATE_KEYS,
-                                          .argc = GATE_KEYS + 1,
-                                          .argv = question->argv,
-                                          .with_run_id = true,
-                                          .done = question_answered };
-    ++*question->under_way;
-    redis_call(keeper->client, &question->call);
+    const struct script_words words = { &peeking->call, peeking->keys, peeking->argv };
+    snprintf(peeking->epoch, sizeof peeking->epoch, "%" PRIu64, epoch);
+    peeking->argv[GATE_KEYS] = slice_of(peeking->epoch);
+    script_call(keeper->remote, sale_id, GATE_SCRIPT_PEEK, 0, &words);
+    peeking->call.done = peeking_answered;
+    ++*peeking->under_way;
+    redis_call(keeper->client, &peeking->call);
 }
 
 void sales_peek(struct keeper *keeper, const struct peek_list *list,
                 void (*seen)(struct keeper *keeper, uint64_t sale_id, const struct peek *peek, void *arg), void *arg)
 {
-    struct question *questions = list->count > 0 ? calloc(KEEPER_PIPE, sizeof *questions) : NULL;
-    if (questions == NULL) return;
+    struct peeking *many = list->count > 0 ? calloc(KEEPER_PIPE, sizeof *many) : NULL;
+    if (many == NULL) return;
     bool answered = true;
     for (size_t from = 0; from < list->count && answered && !keeper_stopping(keeper); from += KEEPER_PIPE) {
         size_t count = list->count - from < KEEPER_PIPE ? list->count - from : KEEPER_PIPE;
         uint32_t under_way = 0;
         uint64_t asked_ms = mono_ms();
         for (size_t i = 0; i < count; i++) {
-            questions[i].under_way = &under_way;
-            question_ask(keeper, &questions[i], list->ids[from + i], list->epochs[from + i]);
+            many[i].under_way = &under_way;
+            peeking_begin(keeper, &many[i], list->ids[from + i], list->epochs[from + i]);
         }
         while (under_way > 0) uv_run(&keeper->loop, UV_RUN_ONCE);
         answered = false;
         for (size_t i = 0; i < count; i++) {
-            struct peek *peek = &questions[i].peek;
+            struct peek *peek = &many[i].peek;
             if (peek->state == PEEK_NONE) continue;
             answered = true; /* where none of them is, the others would not be either */
             if (peek->state == PEEK_GOOD) {
                 peek->counts.asked_mono_ms = asked_ms;
-                remote_saw_time(keeper->remote, peek->at_ms);
-                shelf_count(keeper->remote->shelf, list->ids[from + i], &peek->counts);
+                remote_saw_counts(keeper->remote, list->ids[from + i], &peek->counts);
             }
             seen(keeper, list->ids[from + i], peek, arg);
         }
         keeper_redis_answers(keeper, answered);
     }
-    free(questions);
+    free(many);
 }
 
 /* Names of winners, page by page. */

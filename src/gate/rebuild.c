@@ -109,11 +109,6 @@ static enum fault load_token(void *arg, const struct ledger_token *token)
     return load->items == GATE_ITEMS_MAX ? load_flush(load) : FAULT_NONE;
 }
 
-static void ignore(void *arg, const struct redis_reply *reply)
-{
-    (void)arg, (void)reply;
-}
-
 /* Stock that the snapshot has, as the script that adds and withdraws it keeps it: asked for once more it is REPEATED. */
 static enum fault stock_note(struct load *load, struct slice id, int64_t add)
 {
@@ -123,7 +118,7 @@ static enum fault stock_note(struct load *load, struct slice id, int64_t add)
     snprintf(units, sizeof units, "%" PRId64, add);
     sale_keys(keeper->remote, load->sale_id, keeper->keys);
     const struct slice argv[] = { SLICE("HSET"), slice_of(keeper->keys[3]), { field, (size_t)len }, slice_of(units) };
-    struct command_ask ask = { .argv = argv, .argc = 4, .key = argv[1], .read = ignore };
+    struct command_ask ask = { .argv = argv, .argc = 4, .key = argv[1] };
     load->refused = !keeper_command(keeper, &ask);
     return load->refused ? FAULT_TIMEOUT : FAULT_NONE;
 }
@@ -165,7 +160,7 @@ bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
     struct slice argv[1 + GATE_KEYS] = { SLICE("UNLINK") };
     sale_keys(keeper->remote, sale_id, keeper->keys);
     for (int i = 0; i < GATE_KEYS; i++) argv[1 + i] = slice_of(keeper->keys[i]);
-    struct command_ask ask = { .argv = argv, .argc = 1 + GATE_KEYS, .key = argv[1], .read = ignore };
+    struct command_ask ask = { .argv = argv, .argc = 1 + GATE_KEYS, .key = argv[1] };
     if (keeper_command(keeper, &ask)) return true;
     log_warn("keeper", "sale %" PRIu64 " could not be dropped from Redis", sale_id);
     return false;
@@ -255,7 +250,7 @@ static void scripts_load(struct keeper *keeper, uint64_t sale_id)
     sale_keys(keeper->remote, sale_id, keeper->keys);
     for (int i = 0; i < GATE_SCRIPT_COUNT; i++) {
         const struct slice argv[] = { SLICE("SCRIPT"), SLICE("LOAD"), slice_of(gate_scripts[i].text) };
-        struct command_ask ask = { .argv = argv, .argc = 3, .key = slice_of(keeper->keys[0]), .read = ignore };
+        struct command_ask ask = { .argv = argv, .argc = 3, .key = slice_of(keeper->keys[0]) };
         if (!keeper_command(keeper, &ask)) return;
     }
 }
@@ -264,17 +259,11 @@ static void scripts_load(struct keeper *keeper, uint64_t sale_id)
 static bool load_locked(struct load *load, uint64_t epoch_seen, bool anyway)
 {
     struct keeper *keeper = load->keeper;
-    struct ledger *ledger = keeper_ledger(keeper);
+    struct ledger *ledger;
     struct ledger_shelved row;
     struct peek peek;
-    bool found = false;
-    if (ledger == NULL) return false;
-    enum fault fault = ledger_shelved(ledger, load->sale_id, &row, &found);
-    if (fault != FAULT_NONE) {
-        keeper_ledger_failed(keeper, fault);
-        return false;
-    }
-    if (!found) return false;
+    bool found;
+    if (!keeper_row(keeper, load->sale_id, &row, &found) || !found) return false;
     sale_peek(keeper, load->sale_id, row.epoch, &peek);
     if (peek.state == PEEK_NONE) return false;
     /* Never built from this ledger: what is there is none of ours, however it looks. */
@@ -295,12 +284,8 @@ static bool load_locked(struct load *load, uint64_t epoch_seen, bool anyway)
 /* The row as it is now, on the shelf; false: there is none, or nobody could say. */
 static bool sale_fetch(struct keeper *keeper, uint64_t sale_id, struct ledger_shelved *row)
 {
-    struct ledger *ledger = keeper_ledger(keeper);
-    bool found = false;
-    if (ledger == NULL) return false;
-    enum fault fault = ledger_shelved(ledger, sale_id, row, &found);
-    if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
-    if (fault != FAULT_NONE || !found) return false;
+    bool found;
+    if (!keeper_row(keeper, sale_id, row, &found) || !found) return false;
     keeper_shelve(keeper, row);
     return true;
 }

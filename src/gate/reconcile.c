@@ -274,8 +274,7 @@ static enum fault sale_compare(struct table *table, const struct ledger_shelved 
     if (peek.state != PEEK_GOOD) {
         /* One that has not opened, or is over, need not be there. */
         uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
-        bool needless = row->sale.terms.opens_ms > now_ms ||
-                        (sale_is_closed(&row->sale, now_ms) && row->sale.counts.held == 0);
+        bool needless = row->sale.terms.opens_ms > now_ms || sale_is_over(keeper->remote, row);
         if (peek.state != PEEK_ABSENT || !needless) facts_add(out, "%s", state_fact(peek.state));
         return FAULT_NONE;
     }

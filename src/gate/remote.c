@@ -23,6 +23,17 @@ uint64_t remote_now_ms(const struct gate *base)
     return last_ms > now_ms ? last_ms : now_ms;
 }
 
+void remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts)
+{
+    remote_saw_time(remote, counts->at_ms);
+    shelf_count(remote->shelf, sale_id, counts);
+}
+
+bool sale_is_over(const struct remote *remote, const struct ledger_shelved *row)
+{
+    return sale_is_closed(&row->sale, remote_now_ms(&remote->gate)) && row->sale.counts.held == 0;
+}
+
 static void on_mail(void *arg)
 {
     struct remote_lane *lane = arg;

@@ -150,6 +150,15 @@ struct slice flight_number(struct flight *flight, int at, uint64_t value); /* as
 void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,
                  void (*done)(struct redis_call *call, const struct redis_reply *reply));
 void flight_file(struct flight *flight); /* what was taken is for the filer, once the turn ends; remote_file.c */
+/* A script of a sale, but for done(): its keys come first in argv; the epoch, and count more arguments after it, stand there
+ * already. All of it stays until the call is done. */
+struct script_words {
+    struct redis_call *call;
+    char (*keys)[FLIGHT_KEY_BYTES];
+    struct slice *argv;
+};
+void script_call(const struct remote *remote, uint64_t sale_id, enum gate_script_name script, uint32_t count,
+                 const struct script_words *words);
 /* The keys of a sale. */
 void sale_keys(const struct remote *remote, uint64_t sale_id, char keys[GATE_KEYS][FLIGHT_KEY_BYTES]);
 /* What every reply begins with. False: it is not what a script of ours answers. */
@@ -161,11 +170,15 @@ struct script_answer {
 bool script_answer(const struct redis_reply *reply, struct script_answer *out);
 bool script_verdict(struct slice word, enum verdict *out);
 bool script_order(struct slice no, struct slice line, uint64_t sale_id, struct order *out, struct slice *ref);
-bool script_counts(const struct redis_reply *reply, struct shelf_counts *out); /* of peek; false: it has none */
+bool script_counts(const struct redis_reply *reply, struct shelf_counts *out); /* of peek; false: it has none; peek.c */
 struct slice reply_text(const struct redis_reply *reply, size_t at);           /* empty where there is none */
 uint64_t reply_number(const struct redis_reply *reply, size_t at);             /* also of a text; 0 where there is none */
 /* Redis's clock was at this. */
 void remote_saw_time(struct remote *remote, uint64_t at_ms);
+/* The counts of a sale were these. */
+void remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts);
+/* Whether the ledger says so, which has the last word: closed, and holds nothing. */
+bool sale_is_over(const struct remote *remote, const struct ledger_shelved *row);
 
 /* The calls of gate.h, by file. */
 uint64_t remote_now_ms(const struct gate *gate);

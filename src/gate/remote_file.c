@@ -209,23 +209,15 @@ static void collect(struct remote_lane *lane)
 static void take_describe(struct flight *flight)
 {
     struct ledger_take *take = &flight->job.take;
-    const struct order *order = &flight->order;
     take->epoch = flight->epoch;
-    take->decision.seq = flight->kind == FLIGHT_GRAB ? order->no : flight->number;
-    take->decision.sale_id = flight->sale_id;
     if (flight->kind == FLIGHT_GRAB) {
-        take->decision.kind = DECISION_WON;
-        take->decision.at_ms = order->won_ms;
-        take->decision.won.buyer = slice_of(order->buyer);
-        take->decision.won.key = slice_of(order->key);
-        take->decision.won.units = order->units;
-        take->decision.won.amount = order->amount;
-        take->decision.won.pay_by_ms = order->pay_by_ms;
-        take->decision.won.token_nonce = order->token_nonce;
+        take->decision = decision_of_win(&flight->order);
     } else {
-        take->decision.kind = DECISION_TOKEN_GIVEN;
-        take->decision.at_ms = order->won_ms;
-        take->decision.token_given.buyer = slice_of(flight->buyer);
+        take->decision = (struct decision){ .kind = DECISION_TOKEN_GIVEN,
+                                            .seq = flight->number,
+                                            .sale_id = flight->sale_id,
+                                            .at_ms = flight->order.won_ms,
+                                            .token_given.buyer = slice_of(flight->buyer) };
     }
 }
 

@@ -41,20 +41,6 @@ static void look_answer(struct look *look, struct gate_ticket *tickets)
     }
 }
 
-bool script_counts(const struct redis_reply *reply, struct shelf_counts *out)
-{
-    enum { EPOCH = 3, T = 8, OFFERED, AVAILABLE, HELD, SOLD, ORDERS_MADE, TOKENS_GIVEN };
-    if (reply == NULL || !slice_is(reply_text(reply, 0), "DONE") || reply->count <= TOKENS_GIVEN) return false;
-    *out = (struct shelf_counts){ .epoch = reply_number(reply, EPOCH), .at_ms = reply_number(reply, 1) };
-    out->counts.offered = (uint32_t)reply_number(reply, OFFERED);
-    out->counts.available = (uint32_t)reply_number(reply, AVAILABLE);
-    out->counts.held = (uint32_t)reply_number(reply, HELD);
-    out->counts.sold = (uint32_t)reply_number(reply, SOLD);
-    out->orders_made = reply_number(reply, ORDERS_MADE);
-    out->tokens_given = reply_number(reply, TOKENS_GIVEN);
-    return true;
-}
-
 static void look_begin(struct look *look);
 
 /* A sale that Redis does not have, or a Redis that does not answer: what was known last is told. */
@@ -66,8 +52,7 @@ static void look_answered(struct redis_call *call, const struct redis_reply *rep
     bool answered = call->result == REDIS_ANSWERED;
     if (answered && script_counts(reply, &counts)) {
         counts.asked_mono_ms = look->began_ms;
-        remote_saw_time(remote, counts.at_ms);
-        shelf_count(remote->shelf, look->sale_id, &counts);
+        remote_saw_counts(remote, look->sale_id, &counts);
     } else if (answered) {
         keeper_rebuild(remote->keeper, look->sale_id);
     }
@@ -105,15 +90,9 @@ static void look_begin(struct look *look)
     look->waiting = NULL;
     look->began_ms = now_ms;
     look->under_way = true;
-    sale_keys(lane->remote, look->sale_id, look->keys);
-    for (int i = 0; i < GATE_KEYS; i++) look->argv[i] = slice_of(look->keys[i]);
-    look->argv[GATE_KEYS] = (struct slice){ "", 0 };
-    look->call.key = look->argv[0];
-    look->call.script = GATE_SCRIPT_PEEK;
-    look->call.keys = GATE_KEYS;
-    look->call.argc = GATE_KEYS + 1;
-    look->call.argv = look->argv;
-    look->call.with_run_id = true;
+    look->argv[GATE_KEYS] = SLICE("");
+    script_call(lane->remote, look->sale_id, GATE_SCRIPT_PEEK, 0,
+                &(struct script_words){ &look->call, look->keys, look->argv });
     look->call.done = look_answered;
     redis_call(lane->client, &look->call);
 }
@@ -177,7 +156,7 @@ static enum fault sale_meet(struct remote *remote, struct ledger *ledger, const 
     enum fault fault = id == 0 ? ledger_sale_named(ledger, seller, name, &id) : FAULT_NONE;
     if (fault != FAULT_NONE || id == 0 || id > id_last) return fault;
     fault = ledger_shelved(ledger, id, &sale, &found);
-    bool over = found && sale_is_closed(&sale.sale, remote_now_ms(&remote->gate)) && sale.sale.counts.held == 0;
+    bool over = found && sale_is_over(remote, &sale);
     if (found && !over) shelf_put(remote->shelf, &sale);
     if (found && over && met->id == 0) shelf_name_past(remote->shelf, seller, name, id);
     if (found && over && id > shelf_id_last(remote->shelf)) shelf_put(remote->shelf, &sale);

@@ -11,8 +11,7 @@ static void warm_answered(struct redis_call *call, const struct redis_reply *rep
     if (call->result != REDIS_ANSWERED) {
         change_wait(change, warm_ask);
     } else if (script_counts(reply, &counts)) {
-        remote_saw_time(remote, counts.at_ms);
-        shelf_count(remote->shelf, change->sale_id, &counts);
+        remote_saw_counts(remote, change->sale_id, &counts);
         bool there = shelf_sale(remote->shelf, change->sale_id, &change->shelved.sale);
         change_end(change, there ? VERDICT_DONE : VERDICT_NO_SUCH_SALE);
     } else if (!change_later(change, reply_text(reply, 0), warm_ask)) {

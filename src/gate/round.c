@@ -87,11 +87,6 @@ static void logs_file(struct round *round)
     }
 }
 
-static void ignore(void *arg, const struct redis_reply *reply)
-{
-    (void)arg, (void)reply;
-}
-
 /* Its state first. */
 void sale_keys_end(struct keeper *keeper, uint64_t sale_id)
 {
@@ -99,27 +94,19 @@ void sale_keys_end(struct keeper *keeper, uint64_t sale_id)
     sale_keys(keeper->remote, sale_id, keys);
     for (int i = 0; i < GATE_KEYS; i++) {
         const struct slice argv[] = { SLICE("PEXPIRE"), slice_of(keys[i]), SLICE(GONE_MS) };
-        struct command_ask ask = { .argv = argv, .argc = 3, .key = argv[1], .read = ignore };
+        struct command_ask ask = { .argv = argv, .argc = 3, .key = argv[1] };
         if (!keeper_command(keeper, &ask)) return;
     }
-}
-
-bool sale_is_over(const struct keeper *keeper, const struct ledger_shelved *row)
-{
-    return sale_is_closed(&row->sale, remote_now_ms(&keeper->remote->gate)) && row->sale.counts.held == 0;
 }
 
 /* One that is not there and not over is built. */
 static void over_judge(struct round *round, uint64_t sale_id, bool there)
 {
     struct keeper *keeper = round->keeper;
-    struct ledger *ledger = keeper_ledger(keeper);
     struct ledger_shelved row;
-    bool found = false;
-    enum fault fault = ledger == NULL ? FAULT_NONE : ledger_shelved(ledger, sale_id, &row, &found);
-    if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
-    if (ledger == NULL || fault != FAULT_NONE) return;
-    if (!found || sale_is_over(keeper, &row)) {
+    bool found;
+    if (!keeper_row(keeper, sale_id, &row, &found)) return;
+    if (!found || sale_is_over(keeper->remote, &row)) {
         if (there) sale_keys_end(keeper, sale_id);
         shelf_drop(keeper->remote->shelf, sale_id);
     } else {

@@ -99,23 +99,14 @@ void strangers_deinit(struct strangers *strangers)
     *strangers = (struct strangers){ .tried = 0 };
 }
 
-static bool row_read(struct keeper *keeper, uint64_t sale_id, struct ledger_shelved *row, bool *found)
-{
-    struct ledger *ledger = keeper_ledger(keeper);
-    if (ledger == NULL) return false;
-    enum fault fault = ledger_shelved(ledger, sale_id, row, found);
-    if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
-    return fault == FAULT_NONE;
-}
-
 bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found)
 {
     struct ledger_shelved row;
-    if (!row_read(keeper, sale_id, &row, found)) return false;
+    if (!keeper_row(keeper, sale_id, &row, found)) return false;
     if (!*found) return true;
     /* Nothing is decided in it any more: what the ledger refuses need not be taken back. */
     struct stream_ask ask = { .sale_id = sale_id, .until_ms = UINT64_MAX, .shut = true };
-    if (sale_is_over(keeper, &row) && !stream_file(keeper, &ask)) return false;
+    if (sale_is_over(keeper->remote, &row) && !stream_file(keeper, &ask)) return false;
     if (ask.filed + ask.refused + ask.lapsed > 0)
         log_info("keeper",
                  "sale %" PRIu64 " was over when this node came: of its log, %" PRIu64 " filed, %" PRIu64
@@ -138,10 +129,10 @@ static bool stranger_settle(struct keeper *keeper, uint64_t sale_id)
 {
     struct ledger_shelved row;
     bool found;
-    if (!stranger_file(keeper, sale_id, &found) || !row_read(keeper, sale_id, &row, &found)) return false;
+    if (!stranger_file(keeper, sale_id, &found) || !keeper_row(keeper, sale_id, &row, &found)) return false;
     if (!found) {
         if (++keeper->strangers.unknown <= TOLD_MAX) unknown_tell(keeper, sale_id);
-    } else if (sale_is_over(keeper, &row)) {
+    } else if (sale_is_over(keeper->remote, &row)) {
         sale_keys_end(keeper, sale_id);
     } else {
         keeper_shelve(keeper, &row);

@@ -36,15 +36,7 @@ static bool won_read(const struct redis_reply *fields, struct log_entry *out)
     struct decision *d = &out->take.decision;
     struct slice ref;
     if (!script_order(field_of(fields, "no"), field_of(fields, "order"), d->sale_id, &out->order, &ref)) return false;
-    d->kind = DECISION_WON;
-    d->seq = out->order.no;
-    d->at_ms = out->order.won_ms;
-    d->won.buyer = slice_of(out->order.buyer);
-    d->won.key = slice_of(out->order.key);
-    d->won.units = out->order.units;
-    d->won.amount = out->order.amount;
-    d->won.pay_by_ms = out->order.pay_by_ms;
-    d->won.token_nonce = out->order.token_nonce;
+    *d = decision_of_win(&out->order);
     return d->seq != 0 && d->won.units > 0;
 }
 
