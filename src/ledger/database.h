@@ -320,6 +320,12 @@ enum fault filing_flush_one(struct ledger *ledger, enum statement id) MUST_USE;
  * after the decision's own rows and sums. */
 enum fault outbox_file_begin(struct ledger *ledger) MUST_USE;
 enum fault outbox_file(struct ledger *ledger, const struct decision *decision) MUST_USE;
+/* What happens by time alone within a span, by the statements of the outbox or by those of the publications. mark: *first is
+ * false where another has written it. */
+struct outbox_span;
+enum fault moments_find(struct ledger *ledger, enum statement id, struct outbox_span span, bool *any) MUST_USE;
+enum fault moments_mark(struct ledger *ledger, enum statement id, struct outbox_span span, bool *first) MUST_USE;
+enum fault closings_file(struct ledger *ledger, enum statement id, struct outbox_span span) MUST_USE;
 /* publications.c: what is published, in the same way; only while it is on. end: before the commit. */
 enum fault publications_file_begin(struct ledger *ledger) MUST_USE;
 enum fault publications_file(struct ledger *ledger, const struct notice *notice) MUST_USE;

@@ -174,28 +174,45 @@ enum fault outbox_file(struct ledger *ledger, const struct decision *d)
                        &(struct notice){ .kind = NOTICE_SALE_SOLD_OUT, .sale_id = d->sale_id, .at_ms = d->at_ms });
 }
 
-enum fault ledger_outbox_moments(struct ledger *ledger, struct outbox_span span, bool *any)
+enum fault moments_find(struct ledger *ledger, enum statement id, struct outbox_span span, bool *any)
 {
     *any = false;
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_CLOSINGS, &s);
+    enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, span.from_ms);
     bind_number(s, 2, span.to_ms);
     enum step step = cursor_step(s);
     *any = step == STEP_ROW && column_number(s, 0) != 0;
-    return statement_close(ledger, STATEMENT_OUTBOX_CLOSINGS, step);
+    return statement_close(ledger, id, step);
 }
 
-static enum fault closings_file(struct ledger *ledger, struct outbox_span span)
+enum fault moments_mark(struct ledger *ledger, enum statement id, struct outbox_span span, bool *first)
 {
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, &s);
+    enum fault fault = statement_open(ledger, id, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, span.from_ms);
+    bind_number(s, 2, span.to_ms);
+    fault = statement_close(ledger, id, cursor_step(s));
+    *first = fault == FAULT_NONE && ledger_changes(ledger) == 1;
+    return fault;
+}
+
+enum fault closings_file(struct ledger *ledger, enum statement id, struct outbox_span span)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, span.from_ms);
     bind_number(s, 2, span.to_ms);
     bind_number(s, 3, NOTICE_SALE_TIMED_OUT);
-    return statement_close(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, cursor_step(s));
+    return statement_close(ledger, id, cursor_step(s));
+}
+
+enum fault ledger_outbox_moments(struct ledger *ledger, struct outbox_span span, bool *any)
+{
+    return moments_find(ledger, STATEMENT_OUTBOX_CLOSINGS, span, any);
 }
 
 /* Those whose seller has no hook, or has one since later, are told with this, too. */
@@ -216,7 +233,7 @@ static enum fault openings_file(struct ledger *ledger, uint64_t to_ms)
 
 static enum fault moments_write(struct ledger *ledger, struct outbox_span span)
 {
-    enum fault fault = closings_file(ledger, span);
+    enum fault fault = closings_file(ledger, STATEMENT_OUTBOX_FILE_CLOSINGS, span);
     return fault == FAULT_NONE ? openings_file(ledger, span.to_ms) : fault;
 }
 
@@ -225,14 +242,9 @@ enum fault ledger_outbox_file_moments(struct ledger *ledger, struct outbox_span 
 {
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
-    struct cursor *s;
-    fault = statement_open(ledger, STATEMENT_OUTBOX_TOLD, &s);
-    if (fault == FAULT_NONE) {
-        bind_number(s, 1, span.from_ms);
-        bind_number(s, 2, span.to_ms);
-        fault = statement_close(ledger, STATEMENT_OUTBOX_TOLD, cursor_step(s));
-    }
-    if (fault == FAULT_NONE && ledger_changes(ledger) == 1) fault = moments_write(ledger, span);
+    bool first;
+    fault = moments_mark(ledger, STATEMENT_OUTBOX_TOLD, span, &first);
+    if (fault == FAULT_NONE && first) fault = moments_write(ledger, span);
     return small_end(ledger, fault);
 }
 

@@ -161,40 +161,16 @@ enum fault ledger_publications_delete(struct ledger *ledger, const uint64_t *ids
 
 enum fault ledger_publications_moments(struct ledger *ledger, struct outbox_span span, bool *any)
 {
-    *any = false;
-    struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_PUBLICATIONS_CLOSINGS, &s);
-    if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, span.from_ms);
-    bind_number(s, 2, span.to_ms);
-    enum step step = cursor_step(s);
-    *any = step == STEP_ROW && column_number(s, 0) != 0;
-    return statement_close(ledger, STATEMENT_PUBLICATIONS_CLOSINGS, step);
-}
-
-static enum fault closings_file(struct ledger *ledger, struct outbox_span span)
-{
-    struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_PUBLICATIONS_FILE_CLOSINGS, &s);
-    if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, span.from_ms);
-    bind_number(s, 2, span.to_ms);
-    bind_number(s, 3, NOTICE_SALE_TIMED_OUT);
-    return statement_close(ledger, STATEMENT_PUBLICATIONS_FILE_CLOSINGS, cursor_step(s));
+    return moments_find(ledger, STATEMENT_PUBLICATIONS_CLOSINGS, span, any);
 }
 
 enum fault ledger_publications_file_moments(struct ledger *ledger, struct outbox_span span)
 {
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
-    struct cursor *s;
-    fault = statement_open(ledger, STATEMENT_PUBLISHING_TOLD, &s);
-    if (fault == FAULT_NONE) {
-        bind_number(s, 1, span.from_ms);
-        bind_number(s, 2, span.to_ms);
-        fault = statement_close(ledger, STATEMENT_PUBLISHING_TOLD, cursor_step(s));
-    }
-    if (fault == FAULT_NONE && ledger_changes(ledger) == 1) fault = closings_file(ledger, span);
+    bool first;
+    fault = moments_mark(ledger, STATEMENT_PUBLISHING_TOLD, span, &first);
+    if (fault == FAULT_NONE && first) fault = closings_file(ledger, STATEMENT_PUBLICATIONS_FILE_CLOSINGS, span);
     return small_end(ledger, fault);
 }
 

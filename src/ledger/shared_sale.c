@@ -3,6 +3,7 @@
 #include "ledger/shared_file.h"
 
 #include "engine/rules.h"
+#include "ledger/agreed.h"
 
 #include <assert.h>
 #include <string.h>
@@ -44,18 +45,6 @@ static enum fault version_write(struct ledger *ledger, enum statement id, uint64
     return filing_update(ledger, id, 0);
 }
 
-static enum fault name_find(struct ledger *ledger, struct slice seller, const char *name, bool *taken)
-{
-    struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_SALE_NAMED, &s);
-    if (fault != FAULT_NONE) return fault;
-    bind_slice(s, 1, seller);
-    bind_string(s, 2, name);
-    enum step step = cursor_step(s);
-    *taken = step == STEP_ROW;
-    return statement_close(ledger, STATEMENT_SALE_NAMED, step);
-}
-
 /* Whether there is room for one more sale that is not over. */
 static enum fault room_judge(struct ledger *ledger, const struct ledger_change *change, enum verdict *verdict)
 {
@@ -92,12 +81,11 @@ static enum fault create_work(struct ledger *ledger, void *arg, bool *wrote)
 {
     struct changing *changing = arg;
     const struct ledger_change *change = changing->change;
-    uint64_t version;
-    bool taken = false;
+    uint64_t version, namesake = 0;
     enum fault fault = version_next(ledger, &version);
-    if (fault == FAULT_NONE) fault = name_find(ledger, change->asker.name, change->terms->name, &taken);
+    if (fault == FAULT_NONE) fault = ledger_sale_named(ledger, change->asker.name, slice_of(change->terms->name), &namesake);
     changing->verdict = VERDICT_NAME_TAKEN;
-    if (fault == FAULT_NONE && !taken) fault = room_judge(ledger, change, &changing->verdict);
+    if (fault == FAULT_NONE && namesake == 0) fault = room_judge(ledger, change, &changing->verdict);
     *wrote = fault == FAULT_NONE && changing->verdict == VERDICT_DONE;
     return *wrote ? create_write(ledger, changing, version) : fault;
 }
@@ -154,7 +142,8 @@ static enum fault change_work(struct ledger *ledger, void *arg, bool *wrote)
     struct changing *changing = arg;
     const struct ledger_change *change = changing->change;
     struct tally *tally;
-    bool found = false, taken = false;
+    uint64_t namesake = 0;
+    bool found = false;
     *changing->errand = (struct ledger_errand){ .id = 0 };
     changing->verdict = VERDICT_NO_SUCH_SALE;
     enum fault fault = tally_find(ledger, change->sale_id, &tally);
@@ -169,9 +158,9 @@ static enum fault change_work(struct ledger *ledger, void *arg, bool *wrote)
     if (changing->verdict != VERDICT_DONE) return FAULT_NONE;
     fault = version_next(ledger, &version);
     if (fault == FAULT_NONE && strcmp(name, changing->sale->terms.name) != 0)
-        fault = name_find(ledger, slice_of(changing->sale->seller), changing->sale->terms.name, &taken);
+        fault = ledger_sale_named(ledger, slice_of(changing->sale->seller), slice_of(changing->sale->terms.name), &namesake);
     if (fault != FAULT_NONE) return fault;
-    if (taken) {
+    if (namesake != 0) {
         changing->verdict = VERDICT_NAME_TAKEN;
         return FAULT_NONE;
     }

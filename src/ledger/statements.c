@@ -57,7 +57,7 @@ _Static_assert(NOTICE_PENDING == 0 && NOTICE_FAILED == 1, "the statements have t
 /* Events that have opened by now and are not told yet; and into how many parts their subscribers fall. */
 #define OPENINGS(now) " FROM events INDEXED BY events_not_told WHERE told = 0 AND opens_ms <= " now
 #define PARTS "(subscribers + 499) / 500"
-_Static_assert(EVENT_PART_MAX == 500, "PARTS has the size of a part");
+_Static_assert(EVENT_PART_MAX == 500, "PARTS and NOTICE_HAPPENED have the size of a part");
 
 /* Whether the kind of a notice n is told by its order o, its sale s or its event e. When an end was is known only of the
  * last one; a payment told twice may have told of its refund twice. */
@@ -73,7 +73,7 @@ _Static_assert(EVENT_PART_MAX == 500, "PARTS has the size of a part");
     " WHEN 7 THEN n.order_no = 0 AND (s.epoch > 0 OR n.at_ms <= (SELECT at_ms FROM point))"                                 \
     " WHEN 8 THEN n.order_no = 0 AND s.closed"                                                                              \
     " WHEN 9 THEN n.order_no = 0 AND s.closes_ms > 0 AND n.at_ms = s.closes_ms"                                             \
-    " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < max((e.subscribers + 499) / 500, 1)"                        \
+    " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND (n.part = 0 OR n.part * 500 < e.subscribers)"                        \
     " ELSE n.kind = 11 END"
 _Static_assert(NOTICE_ORDER_WON == 1 && NOTICE_ORDER_REFUND_DUE == 6 && NOTICE_SALE_SOLD_OUT == 7 &&
                    NOTICE_SALE_TIMED_OUT == 9 && NOTICE_EVENT_OPENED == 10 && NOTICE_TEST == 11,
@@ -153,7 +153,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " OR s.units_refund_due <> coalesce(o.due_units, 0)"
         " OR s.units_returned < s.units_cancelled + s.units_expired + s.units_refund_due ORDER BY s.id",
     [STATEMENT_OUTBOX_WRONG] =
-        "SELECT 'notice ' || n.id || ': ' || CASE"
+        "SELECT wrong FROM (SELECT n.id, 'notice ' || n.id || ': ' || CASE"
         " WHEN n.kind NOT BETWEEN 1 AND 11 THEN 'there is no kind ' || n.kind"
         " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
         " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
@@ -167,18 +167,18 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " WHEN n.stream <> CASE WHEN n.kind <= 6 THEN n.order_no * 4 WHEN n.kind <= 9 THEN n.sale * 4 + 1"
         " WHEN n.kind = 10 THEN n.event * 4 + 2 ELSE n.stream END THEN 'it is in the stream of something else' END AS wrong"
         " FROM outbox AS n LEFT JOIN hooks AS h ON h.seller = n.seller LEFT JOIN orders AS o ON o.no = n.order_no"
-        " LEFT JOIN sales AS s ON s.id = n.sale LEFT JOIN events AS e ON e.id = n.event"
-        " WHERE wrong IS NOT NULL ORDER BY n.id",
+        " LEFT JOIN sales AS s ON s.id = n.sale LEFT JOIN events AS e ON e.id = n.event) AS judged"
+        " WHERE wrong IS NOT NULL ORDER BY id",
     [STATEMENT_OUTBOX_TWICE] =
         "SELECT 'notice ' || max(id) || ': it tells what another tells' FROM outbox"
         " WHERE kind NOT IN (6, 7, 11) GROUP BY kind, sale, order_no, event, part HAVING count(*) > 1",
     [STATEMENT_EVENTS_WRONG] =
-        "SELECT 'event ' || id || ': ' || CASE WHEN subscribers <> found THEN 'it has ' || found ||"
+        "SELECT wrong FROM (SELECT id, 'event ' || id || ': ' || CASE WHEN subscribers <> found THEN 'it has ' || found ||"
         " ' subscribers and counts ' || subscribers WHEN found <> place_next"
         " THEN 'the places of its subscribers have a gap' END AS wrong FROM"
         " (SELECT id, subscribers, (SELECT count(*) FROM subscriptions WHERE event = events.id) AS found,"
         " (SELECT coalesce(max(place) + 1, 0) FROM subscriptions WHERE event = events.id) AS place_next FROM events)"
-        " WHERE wrong IS NOT NULL ORDER BY id",
+        " AS counted) AS judged WHERE wrong IS NOT NULL ORDER BY id",
     [STATEMENT_SUBSCRIPTIONS_WRONG] =
         "SELECT 'event ' || event || ': it has ' || count(*) || ' subscribers and is not there' FROM subscriptions"
         " WHERE event NOT IN (SELECT id FROM events) GROUP BY event",
@@ -373,7 +373,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "INSERT INTO publications (kind, sale, order_no, at_ms) SELECT ?3, id, 0, over_ms FROM sales"
         " WHERE over_ms > ?1 AND over_ms <= ?2 ORDER BY over_ms, id",
     [STATEMENT_PUBLICATIONS_WRONG] =
-        "SELECT 'publication ' || n.id || ': ' || CASE"
+        "SELECT wrong FROM (SELECT n.id, 'publication ' || n.id || ': ' || CASE"
         " WHEN n.kind NOT BETWEEN 1 AND 9 THEN 'there is no kind ' || n.kind"
         " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
         " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
@@ -381,7 +381,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " WHEN NOT coalesce(" NOTICE_HAPPENED ", 0) THEN 'what it tells did not happen' END AS wrong"
         " FROM (SELECT id, kind, sale, order_no, at_ms, 0 AS part FROM publications) AS n"
         " LEFT JOIN orders AS o ON o.no = n.order_no LEFT JOIN sales AS s ON s.id = n.sale"
-        " LEFT JOIN events AS e ON e.id = 0 WHERE wrong IS NOT NULL ORDER BY n.id",
+        " LEFT JOIN events AS e ON e.id = 0) AS judged WHERE wrong IS NOT NULL ORDER BY id",
     [STATEMENT_BUYER_LAST] = "SELECT nth FROM orders INDEXED BY orders_by_nth"
                              " WHERE sale = ?1 AND buyer = ?2 AND nth IS NOT NULL ORDER BY nth DESC LIMIT 1",
     [STATEMENT_BUYER_NTHS] = "SELECT nth, no FROM orders INDEXED BY orders_by_nth"

@@ -12,22 +12,6 @@
     "(seller, kind, stream, sale, order_no, event, at_ms, state, since_ms, next_ms, attempts, status, error)"
 #define PARTS "(subscribers + 499) DIV 500"
 
-/* As in statements.c, but for what SQLite calls max and a division of whole numbers. */
-#define NOTICE_HAPPENED                                                                                                     \
-    "CASE n.kind WHEN 1 THEN n.at_ms = o.won_ms"                                                                            \
-    " WHEN 2 THEN o.state = 1 AND o.pay_by_ms > 0 AND n.at_ms = o.ended_ms"                                                 \
-    " WHEN 3 THEN o.state = 1 AND o.pay_by_ms > 0 AND n.at_ms = o.ended_ms AND n.at_ms >= o.pay_by_ms"                      \
-    " WHEN 4 THEN o.canceller > 0 AND n.at_ms <= o.ended_ms AND (o.state = 4 OR n.at_ms = o.ended_ms)"                      \
-    " WHEN 5 THEN o.canceller = 0 AND o.pay_by_ms > 0 AND o.state IN (1, 3, 4) AND n.at_ms <= o.ended_ms"                   \
-    " AND n.at_ms >= o.pay_by_ms"                                                                                           \
-    " AND (o.state <> 3 OR n.at_ms = o.ended_ms)"                                                                           \
-    " WHEN 6 THEN o.state = 4 AND n.at_ms >= o.ended_ms"                                                                    \
-    " WHEN 7 THEN n.order_no = 0 AND (s.epoch > 0 OR n.at_ms <= (SELECT at_ms FROM point))"                                 \
-    " WHEN 8 THEN n.order_no = 0 AND s.closed"                                                                              \
-    " WHEN 9 THEN n.order_no = 0 AND s.closes_ms > 0 AND n.at_ms = s.closes_ms"                                             \
-    " WHEN 10 THEN e.told AND n.at_ms = e.opens_ms AND n.part < greatest((e.subscribers + 499) DIV 500, 1)"                 \
-    " ELSE n.kind = 11 END"
-
 /* A buyer's key of a sale as the generated column keyed has it. */
 #define KEYED "concat(?1, ' ', length(?3), ' ', ?3, ?2)"
 /* The orders of a buyer that count, as the generated column counted has them: after the space their nth follows. */
@@ -44,40 +28,6 @@ const char *const statement_mysql[STATEMENT_COUNT] = {
         " AND buyer = ?2 AND key = ?3 AND key <> ''",
 
     [STATEMENT_SALES_NOT_OVER] = "SELECT " SALE_COLUMNS " FROM sales JOIN " LIVE " USING (id) ORDER BY id",
-    [STATEMENT_OUTBOX_WRONG] =
-        "SELECT wrong FROM (SELECT n.id, 'notice ' || n.id || ': ' || CASE"
-        " WHEN n.kind NOT BETWEEN 1 AND 11 THEN 'there is no kind ' || n.kind"
-        " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
-        " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
-        " WHEN n.kind <= 9 AND s.id IS NULL THEN 'sale ' || n.sale || ' is not in the ledger'"
-        " WHEN n.kind <= 9 AND s.seller <> n.seller THEN 'sale ' || n.sale || ' is another seller''s'"
-        " WHEN n.kind = 10 AND e.id IS NULL THEN 'event ' || n.event || ' is not in the ledger'"
-        " WHEN n.kind = 10 AND e.seller <> n.seller THEN 'event ' || n.event || ' is another seller''s'"
-        " WHEN n.kind <> 11 AND h.seller IS NULL THEN 'its seller has no webhook'"
-        " WHEN n.kind <> 11 AND n.at_ms < h.since_ms THEN 'it is older than the webhook'"
-        " WHEN NOT coalesce(" NOTICE_HAPPENED ", 0) THEN 'what it tells did not happen'"
-        " WHEN n.stream <> CASE WHEN n.kind <= 6 THEN n.order_no * 4 WHEN n.kind <= 9 THEN n.sale * 4 + 1"
-        " WHEN n.kind = 10 THEN n.event * 4 + 2 ELSE n.stream END THEN 'it is in the stream of something else' END AS wrong"
-        " FROM outbox AS n LEFT JOIN hooks AS h ON h.seller = n.seller LEFT JOIN orders AS o ON o.no = n.order_no"
-        " LEFT JOIN sales AS s ON s.id = n.sale LEFT JOIN events AS e ON e.id = n.event) AS judged"
-        " WHERE wrong IS NOT NULL ORDER BY id",
-    [STATEMENT_PUBLICATIONS_WRONG] =
-        "SELECT wrong FROM (SELECT n.id, 'publication ' || n.id || ': ' || CASE"
-        " WHEN n.kind NOT BETWEEN 1 AND 9 THEN 'there is no kind ' || n.kind"
-        " WHEN n.kind <= 6 AND o.no IS NULL THEN 'order ' || n.order_no || ' is not in the ledger'"
-        " WHEN n.kind <= 6 AND o.sale <> n.sale THEN 'order ' || n.order_no || ' is of another sale'"
-        " WHEN s.id IS NULL THEN 'sale ' || n.sale || ' is not in the ledger'"
-        " WHEN NOT coalesce(" NOTICE_HAPPENED ", 0) THEN 'what it tells did not happen' END AS wrong"
-        " FROM (SELECT id, kind, sale, order_no, at_ms, 0 AS part FROM publications) AS n"
-        " LEFT JOIN orders AS o ON o.no = n.order_no LEFT JOIN sales AS s ON s.id = n.sale"
-        " LEFT JOIN events AS e ON e.id = 0) AS judged WHERE wrong IS NOT NULL ORDER BY id",
-    [STATEMENT_EVENTS_WRONG] =
-        "SELECT wrong FROM (SELECT id, 'event ' || id || ': ' || CASE WHEN subscribers <> found THEN 'it has ' || found ||"
-        " ' subscribers and counts ' || subscribers WHEN found <> place_next"
-        " THEN 'the places of its subscribers have a gap' END AS wrong FROM"
-        " (SELECT id, subscribers, (SELECT count(*) FROM subscriptions WHERE event = events.id) AS found,"
-        " (SELECT coalesce(max(place) + 1, 0) FROM subscriptions WHERE event = events.id) AS place_next FROM events)"
-        " AS counted) AS judged WHERE wrong IS NOT NULL ORDER BY id",
     [STATEMENT_ORDERS_SPAN] =
         "SELECT coalesce(sum(orders_made), 0),"
         " coalesce(min((SELECT min(no) FROM orders WHERE sale = sales.id)), 0),"
