@@ -59,9 +59,9 @@ LIBS        := $(LLHTTP_LIBS) $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null) -lm
 BINARY   := $(BUILD)/stampede
 ARCHIVE  := $(BUILD)/libstampede.a
 SOURCES  := $(sort $(wildcard $(ROOMS:%=src/%/*.c)))
-OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o $(BUILD)/obj/pages.o $(LLHTTP_OBJECTS)
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(BUILD)/obj/scripts.o $(BUILD)/obj/pages.o $(LLHTTP_OBJECTS)
 PAGES    := $(sort $(shell find pages))
-LUA      := $(patsubst src/gate/scripts/%,$(BUILD)/lua/%,$(sort $(wildcard src/gate/scripts/*.lua)))
+LUA      := $(addprefix $(BUILD)/lua/,$(sort $(notdir $(wildcard src/*/scripts/*.lua))))
 
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
 SIM_TESTS  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/sim/test_*.c)))
@@ -209,15 +209,16 @@ $(BUILD)/openapi.c: docs/openapi.yaml
 	   od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'; \
 	   echo '};'; echo 'const size_t openapi_yaml_len = sizeof(openapi_yaml);'; } > $@
 
-# So are the scripts that decide inside Redis. They stand under lua/ as Redis gets them, which is what the tests run.
-$(LUA): $(BUILD)/lua/%.lua: src/gate/scripts/%.lua $(wildcard src/gate/scripts/parts/*.lua) src/bounds.h src/gate/scripts.h tools/lua-join
+# So are the scripts that run inside Redis. They stand under lua/ as Redis gets them, which is what the tests run.
+vpath %.lua $(sort $(wildcard src/*/scripts))
+$(LUA): $(BUILD)/lua/%.lua: %.lua $(wildcard src/*/scripts/parts/*.lua) src/bounds.h src/gate/scripts.h tools/lua-join
 	@mkdir -p $(@D)
 	@tools/lua-join $< > $@.new && mv $@.new $@
 
-$(BUILD)/gate_scripts.c: $(LUA)
+$(BUILD)/scripts.c: $(LUA)
 	@for file in $(LUA); do \
-	     echo "extern const char gate_script_$$(basename $$file .lua)[];"; \
-	     echo "const char gate_script_$$(basename $$file .lua)[] = {"; \
+	     echo "extern const char lua_$$(basename $$file .lua)[];"; \
+	     echo "const char lua_$$(basename $$file .lua)[] = {"; \
 	     od -An -v -tx1 $$file | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'; \
 	     echo '0 };'; \
 	 done > $@
@@ -227,7 +228,7 @@ $(BUILD)/pages.c: $(PAGES) tools/embed-pages
 	@mkdir -p $(@D)
 	@$(PYTHON) tools/embed-pages pages $@
 
-$(BUILD)/obj/openapi.o $(BUILD)/obj/gate_scripts.o $(BUILD)/obj/pages.o: $(BUILD)/obj/%.o: $(BUILD)/%.c $(BUILD)/flags
+$(BUILD)/obj/openapi.o $(BUILD)/obj/scripts.o $(BUILD)/obj/pages.o: $(BUILD)/obj/%.o: $(BUILD)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(OUR_CFLAGS) -c -o $@ $<

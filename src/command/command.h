@@ -4,6 +4,7 @@
 #define STAMPEDE_COMMAND_COMMAND_H
 
 #include "config/config.h"
+#include "gate/scripts.h"
 #include "ledger/place.h"
 #include "redis/redis.h"
 
@@ -38,6 +39,8 @@ struct command_gate {
     struct redis_options redis;
 };
 bool command_gate(struct command_gate *out, const struct config *config);
+/* Scripts of that Redis: the gate's by their names there, then those of others. */
+enum { COMMAND_SCRIPT_SPEND = GATE_SCRIPT_COUNT, COMMAND_SCRIPT_COUNT };
 /* What contradicts itself among the options of the gate, as a sentence; NULL: nothing. */
 const char *command_gate_objection(const struct config *config);
 /* Locks the data folder, which must be there and not be in use. False: said why on standard error. */

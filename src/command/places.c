@@ -1,7 +1,7 @@
 /* Where the options say that the ledger and the gate are. */
 #include "base/secret_file.h"
 #include "command/command.h"
-#include "gate/scripts.h"
+#include "guard/exchange.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
@@ -89,7 +89,7 @@ static bool redis_passwords_take(struct redis_options *out, const struct config 
 
 bool command_gate(struct command_gate *out, const struct config *config)
 {
-    static struct redis_script scripts[GATE_SCRIPT_COUNT];
+    static struct redis_script scripts[COMMAND_SCRIPT_COUNT];
     char mistake[REDIS_SENTENCE_BYTES];
     memset(out, 0, sizeof *out);
     const char *objection = command_gate_objection(config);
@@ -103,9 +103,9 @@ bool command_gate(struct command_gate *out, const struct config *config)
         fprintf(stderr, "stampede: gate: %s\n", mistake);
         return false;
     }
-    for (int i = 0; i < GATE_SCRIPT_COUNT; i++)
-        scripts[i] = (struct redis_script){ gate_scripts[i].name, gate_scripts[i].text };
+    memcpy(scripts, gate_scripts, sizeof gate_scripts);
+    scripts[COMMAND_SCRIPT_SPEND] = exchange_script;
     out->redis.scripts = scripts;
-    out->redis.scripts_count = GATE_SCRIPT_COUNT;
+    out->redis.scripts_count = COMMAND_SCRIPT_COUNT;
     return redis_passwords_take(&out->redis, config);
 }

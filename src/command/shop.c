@@ -139,7 +139,11 @@ enum fault shop_share_limits(const struct shop *shop, struct guard *guard)
 {
     uint8_t secret[WORD_BYTES];
     const struct exchange_options options = {
-        .redis = shop->redis, .prefix = shop->config->redis_prefix, .nodes = nodes_count, .arg = shop->gate
+        .redis = shop->redis,
+        .script = COMMAND_SCRIPT_SPEND,
+        .prefix = shop->config->redis_prefix,
+        .nodes = nodes_count,
+        .arg = shop->gate,
     };
     if (shop->redis == NULL) return FAULT_NONE;
     random_bytes(secret, sizeof secret);

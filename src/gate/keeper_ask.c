@@ -51,6 +51,17 @@ bool keeper_command(struct keeper *keeper, const struct command_ask *ask)
     return question_ask(keeper, &question);
 }
 
+bool keeper_node_script(struct keeper *keeper, enum gate_script_name script, const struct command_ask *ask)
+{
+    struct question question = { .read = ask->read, .arg = ask->arg };
+    question.call.key = ask->key;
+    question.call.script = (int)script;
+    question.call.keys = 1;
+    question.call.argc = ask->argc;
+    question.call.argv = ask->argv;
+    return question_ask(keeper, &question);
+}
+
 bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1])
 {
     const struct slice argv[] = { SLICE("PING") };

@@ -112,6 +112,8 @@ struct command_ask {
     void *arg;
 };
 bool keeper_command(struct keeper *keeper, const struct command_ask *ask);
+/* A script of GATE_NODE_SCRIPTS: its key, then its arguments. */
+bool keeper_node_script(struct keeper *keeper, enum gate_script_name script, const struct command_ask *ask);
 /* The run id of the master that has this key. */
 bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1]);
 struct script_ask {

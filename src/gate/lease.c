@@ -3,10 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/text.h"
 #include "gate/keeper_jobs.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,50 +12,20 @@
 
 #define LEASE_LOOK_MS 200
 
-/* 1: ours, until its end; else the owner and how long it still has. Taken where nobody has it, renewed where we have. */
-static const char take_text[] = "local owner = redis.call('GET', KEYS[1]) "
-                                "if owner and owner ~= ARGV[1] then return { owner, redis.call('PTTL', KEYS[1]) } end "
-                                "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
-static const char release_text[] =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-
-struct answer {
-    bool ours;
-    char owner[LEASE_OWNER_BYTES];
-    uint64_t left_ms;
-};
-
-static void answer_read(void *arg, const struct redis_reply *reply)
+static bool lease_ask(struct lease *lease, struct keeper *keeper, struct owned_answer *answer)
 {
-    struct answer *answer = arg;
-    struct slice owner = reply_text(reply, 0);
-    answer->ours = reply->type == REDIS_NUMBER && reply->number == 1;
-    snprintf(answer->owner, sizeof answer->owner, "%.*s", (int)owner.len, owner.data);
-    answer->left_ms = reply_number(reply, 1);
-}
-
-static bool lease_ask(struct lease *lease, struct keeper *keeper, const char *text, struct answer *answer)
-{
-    char ttl[24];
-    snprintf(ttl, sizeof ttl, "%d", LEASE_MS);
-    const struct slice argv[] = { SLICE("EVAL"),        slice_of(text),         SLICE("1"),
-                                  slice_of(lease->key), slice_of(lease->owner), slice_of(ttl) };
-    struct command_ask ask = { .argv = argv, .argc = 6, .key = argv[3], .read = answer_read, .arg = answer };
-    *answer = (struct answer){ .ours = false };
     lease->renew_ms = mono_ms() + LEASE_MS / 3;
-    return keeper_command(keeper, &ask);
+    return owned_take(&lease->owned, keeper, LEASE_MS, answer);
 }
 
 static void lease_name(struct lease *lease, const struct keeper *keeper, uint32_t number)
 {
-    uint8_t bytes[8];
-    char hex[2 * sizeof bytes + 1] = "", host[65] = "";
-    random_bytes(bytes, sizeof bytes);
-    hex_encode(hex, bytes, sizeof bytes);
+    char host[65] = "", who[OWNED_OWNER_BYTES / 2 + 24];
+    snprintf(lease->owned.key, sizeof lease->owned.key, "%snode:%u", keeper->remote->options.prefix, number);
+    if (lease->owned.owner[0] != '\0') return;
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    snprintf(lease->key, sizeof lease->key, "%snode:%u", keeper->remote->options.prefix, number);
-    if (lease->owner[0] == '\0')
-        snprintf(lease->owner, sizeof lease->owner, "process %ld on %s, %s", (long)getpid(), host, hex);
+    snprintf(who, sizeof who, "process %ld on %s,", (long)getpid(), host);
+    owned_sign(&lease->owned, who);
 }
 
 static void lease_begin(struct lease *lease, struct keeper *keeper, uint32_t number)
@@ -82,12 +50,12 @@ static enum fault lease_silent(void)
 static enum fault lease_choose(struct lease *lease, struct keeper *keeper)
 {
     uint32_t first;
-    struct answer answer;
+    struct owned_answer answer;
     random_bytes(&first, sizeof first);
     for (uint32_t i = 0; i < NODES_MAX; i++) {
         uint32_t number = 1 + (first % NODES_MAX + i) % NODES_MAX;
         lease_name(lease, keeper, number);
-        if (!lease_ask(lease, keeper, take_text, &answer)) return lease_silent();
+        if (!lease_ask(lease, keeper, &answer)) return lease_silent();
         if (!answer.ours) continue;
         lease_begin(lease, keeper, number);
         return FAULT_NONE;
@@ -100,11 +68,11 @@ static enum fault lease_choose(struct lease *lease, struct keeper *keeper)
  * before it crashed, ends by itself. */
 static enum fault lease_insist(struct lease *lease, struct keeper *keeper, uint32_t number)
 {
-    struct answer answer;
+    struct owned_answer answer;
     uint64_t left_ms = UINT64_MAX, until_ms = mono_ms() + 2 * (uint64_t)LEASE_MS;
     lease_name(lease, keeper, number);
     for (bool said = false;; said = true) {
-        if (!lease_ask(lease, keeper, take_text, &answer)) return lease_silent();
+        if (!lease_ask(lease, keeper, &answer)) return lease_silent();
         if (answer.ours) {
             lease_begin(lease, keeper, number);
             return FAULT_NONE;
@@ -128,9 +96,9 @@ enum fault lease_take(struct lease *lease, struct keeper *keeper, uint32_t numbe
 
 void lease_keep(struct lease *lease, struct keeper *keeper)
 {
-    struct answer answer;
+    struct owned_answer answer;
     if (!lease->held || mono_ms() < lease->renew_ms) return;
-    if (!lease_ask(lease, keeper, take_text, &answer)) {
+    if (!lease_ask(lease, keeper, &answer)) {
         lease->renew_ms = mono_ms() + 1000;
         return;
     }
@@ -142,8 +110,7 @@ void lease_keep(struct lease *lease, struct keeper *keeper)
 
 void lease_release(struct lease *lease, struct keeper *keeper)
 {
-    struct answer answer;
     if (!lease->held) return;
     lease->held = false;
-    if (!lease_ask(lease, keeper, release_text, &answer)) log_debug("keeper", "the node's number becomes free by itself");
+    if (!owned_release(&lease->owned, keeper)) log_debug("keeper", "the node's number becomes free by itself");
 }

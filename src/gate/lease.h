@@ -1,23 +1,17 @@
 /* lease: the number of a node, its own as long as it is renewed. Inside this room only; the keeper's thread.
  *
  * Two nodes of one number would make the same order numbers; scripts and ledger refuse the second of them, so nothing breaks
- * but grabs that are asked again. A number is a key of Redis with an owner and an end. */
+ * but grabs that are asked again. A number is a key of Redis that somebody owns (owned.h). */
 #ifndef STAMPEDE_GATE_LEASE_H
 #define STAMPEDE_GATE_LEASE_H
 
 #include "base/fault.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-struct keeper;
+#include "gate/owned.h"
 
 #define LEASE_MS 15000
-#define LEASE_KEY_BYTES 160
-#define LEASE_OWNER_BYTES 160
 
 struct lease {
-    char key[LEASE_KEY_BYTES], owner[LEASE_OWNER_BYTES];
+    struct owned owned;
     bool chosen; /* by us, among those that are free */
     bool held;
     uint64_t renew_ms; /* monotonic */

@@ -1,24 +1,24 @@
 /* lock: a job that one node does at a time. Inside this room only; the keeper's thread.
  *
- * The lock is a key of Redis with an owner and an end, and stops two nodes from doing the same work. It cannot stop one that
- * slept past the end and goes on as if it had not: for that there is the fencing number, which the ledger gives with the
- * lock and asks for with every write of the job. */
+ * The lock is a key of Redis that somebody owns (owned.h), and stops two nodes from doing the same work. It cannot stop one
+ * that slept past the end and goes on as if it had not: for that there is the fencing number, which the ledger gives with
+ * the lock and asks for with every write of the job. */
 #ifndef STAMPEDE_GATE_LOCK_H
 #define STAMPEDE_GATE_LOCK_H
 
 #include "gate/keeper.h"
+#include "gate/owned.h"
 #include "ledger/shared.h"
 
 #define LOCK_MS 6000
 #define LOCK_JOB_BYTES 33
-#define LOCK_KEY_BYTES 160
-#define LOCK_OWNER_BYTES 48
 
 struct lock {
-    char job[LOCK_JOB_BYTES], key[LOCK_KEY_BYTES], owner[LOCK_OWNER_BYTES];
+    char job[LOCK_JOB_BYTES];
+    struct owned owned;
     bool held;
-    uint64_t renew_ms,
-        until_ms; /* monotonic; counted from before Redis was asked, so it never lasts longer here than there */
+    /* Monotonic; counted from before Redis was asked, so it never lasts longer here than there. */
+    uint64_t renew_ms, until_ms;
     struct ledger_fence fence;
 };
 

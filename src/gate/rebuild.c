@@ -248,7 +248,7 @@ static bool load_run(struct load *load, struct ledger *ledger)
 static void scripts_load(struct keeper *keeper, uint64_t sale_id)
 {
     sale_keys(keeper->remote, sale_id, keeper->keys);
-    for (int i = 0; i < GATE_SCRIPT_COUNT; i++) {
+    for (int i = 0; i < GATE_SALE_SCRIPT_COUNT; i++) {
         const struct slice argv[] = { SLICE("SCRIPT"), SLICE("LOAD"), slice_of(gate_scripts[i].text) };
         struct command_ask ask = { .argv = argv, .argc = 3, .key = slice_of(keeper->keys[0]) };
         if (!keeper_command(keeper, &ask)) return;

@@ -7,19 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes the node's report, forgets those who have been silent for too long, and answers number, age and report of each. */
-static const char speak_text[] =
-    "local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) "
-    "redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now) .. ARGV[2]) "
-    "redis.call('PEXPIRE', KEYS[1], ARGV[3]) "
-    "local all, told = redis.call('HGETALL', KEYS[1]), {} "
-    "for i = 1, #all, 2 do "
-    "local at, report = string.match(all[i + 1], '^(%d+) (.*)$') "
-    "if at and now - tonumber(at) < tonumber(ARGV[3]) then "
-    "told[#told + 1] = all[i] told[#told + 1] = string.format('%.0f', math.max(0, now - tonumber(at))) "
-    "told[#told + 1] = report "
-    "else redis.call('HDEL', KEYS[1], all[i]) end end "
-    "return told";
+/* Of each node report.lua says number, age and report. */
 enum { ROW = 3 };
 
 void roster_init(struct roster *roster)
@@ -92,16 +80,16 @@ static void roster_read(void *arg, const struct redis_reply *reply)
     if (alive > 0) atomic_store(&listening->keeper->remote->nodes, alive);
 }
 
-static void roster_key(const struct keeper *keeper, char out[LEASE_KEY_BYTES])
+static void roster_key(const struct keeper *keeper, char out[OWNED_KEY_BYTES])
 {
-    snprintf(out, LEASE_KEY_BYTES, "%snodes", keeper->remote->options.prefix);
+    snprintf(out, OWNED_KEY_BYTES, "%snodes", keeper->remote->options.prefix);
 }
 
 void roster_keep(struct keeper *keeper)
 {
     struct roster *roster = &keeper->roster;
     uint32_t number = numbers_node(&keeper->remote->numbers);
-    char key[LEASE_KEY_BYTES], field[16], forget[24], report[GATE_REPORT_BYTES + 1];
+    char key[OWNED_KEY_BYTES], field[16], forget[24], report[GATE_REPORT_BYTES + 1];
     if (!keeper->lease.held || mono_ms() < roster->due_ms) return;
     roster->due_ms = mono_ms() + ROSTER_MS;
     pthread_mutex_lock(&roster->lock);
@@ -110,23 +98,17 @@ void roster_keep(struct keeper *keeper)
     roster_key(keeper, key);
     snprintf(field, sizeof field, "%u", number);
     snprintf(forget, sizeof forget, "%d", ROSTER_FORGET_MS);
-    const struct slice argv[] = { SLICE("EVAL"),   slice_of(speak_text), SLICE("1"),      slice_of(key),
-                                  slice_of(field), slice_of(report),     slice_of(forget) };
+    const struct slice argv[] = { slice_of(key), slice_of(field), slice_of(report), slice_of(forget) };
     struct listening listening = { keeper, number };
-    keeper_command(keeper, &(struct command_ask){ argv, 7, argv[3], roster_read, &listening });
-}
-
-static void left(void *arg, const struct redis_reply *reply)
-{
-    (void)arg, (void)reply;
+    keeper_node_script(keeper, GATE_SCRIPT_REPORT, &(struct command_ask){ argv, 4, argv[0], roster_read, &listening });
 }
 
 void roster_leave(struct keeper *keeper)
 {
-    char key[LEASE_KEY_BYTES], field[16];
+    char key[OWNED_KEY_BYTES], field[16];
     if (!keeper->lease.held) return;
     roster_key(keeper, key);
     snprintf(field, sizeof field, "%u", numbers_node(&keeper->remote->numbers));
     const struct slice argv[] = { SLICE("HDEL"), slice_of(key), slice_of(field) };
-    keeper_command(keeper, &(struct command_ask){ argv, 3, argv[1], left, NULL });
+    keeper_command(keeper, &(struct command_ask){ argv, 3, argv[1], NULL, NULL });
 }

@@ -13,10 +13,11 @@ _Static_assert(ORDER_HELD == 0 && ORDER_PAID == 1 && ORDER_CANCELLED == 2 && ORD
 _Static_assert(BUYER_BYTES_MAX >= PAYMENT_REF_BYTES_MAX && GATE_ID_BYTES_MAX <= PAYMENT_REF_BYTES_MAX,
                "undo is given a buyer or a payment; an order line holds a payment or an id");
 
-#define SCRIPT_TEXT(upper, lower) extern const char gate_script_##lower[];
-GATE_SCRIPTS(SCRIPT_TEXT)
+#define SCRIPT_TEXT(upper, lower) extern const char lua_##lower[];
+GATE_SALE_SCRIPTS(SCRIPT_TEXT)
+GATE_NODE_SCRIPTS(SCRIPT_TEXT)
 #undef SCRIPT_TEXT
 
-#define SCRIPT_ROW(upper, lower) [GATE_SCRIPT_##upper] = { #lower, gate_script_##lower },
-const struct gate_script gate_scripts[GATE_SCRIPT_COUNT] = { GATE_SCRIPTS(SCRIPT_ROW) };
+#define SCRIPT_ROW(upper, lower) [GATE_SCRIPT_##upper] = { #lower, lua_##lower },
+const struct redis_script gate_scripts[GATE_SCRIPT_COUNT] = { GATE_SALE_SCRIPTS(SCRIPT_ROW) GATE_NODE_SCRIPTS(SCRIPT_ROW) };
 #undef SCRIPT_ROW

@@ -1,10 +1,11 @@
-/* scripts: the decisions of the engine as scripts inside Redis, for a gate that several machines share.
+/* scripts: what runs inside Redis, for a gate that several machines share: the decisions about a sale, and what nodes have
+ * among themselves.
  *
  * The scripts are the files of gate/scripts, joined with their parts and embedded when the server is built (tools/lua-join).
  * Each runs alone and whole: it reads and judges first, and what it writes after that cannot fail. Needs Redis 6.2 or later,
  * or Valkey; every key is named in KEYS, so a cluster takes them too.
  *
- * KEYS of each, all seven, in this order. P is the prefix; the braces put a sale's keys on one machine of a cluster.
+ * KEYS of those of a sale, all seven, in this order. P is the prefix; the braces put them on one machine of a cluster.
  *   P{sale:ID}:state   hash    terms, counts (packed, see below); loaded while a load is under way; claimed where a load
  *                              brought claims: the highest number of them
  *   P{sale:ID}:buyers  hash    buyer -> "grabs returns no": orders that count (held or paid), those that have ended, the
@@ -99,7 +100,9 @@
 #ifndef STAMPEDE_GATE_SCRIPTS_H
 #define STAMPEDE_GATE_SCRIPTS_H
 
-#define GATE_SCRIPTS(ROW)                                                                                                   \
+#include "redis/redis.h"
+
+#define GATE_SALE_SCRIPTS(ROW)                                                                                              \
     ROW(GRAB, grab)                                                                                                         \
     ROW(TOKEN, token)                                                                                                       \
     ROW(PAY, pay)                                                                                                           \
@@ -113,15 +116,18 @@
     ROW(PEEK, peek)                                                                                                         \
     ROW(DUE, due)
 
-#define GATE_SCRIPT_ENUM(upper, lower) GATE_SCRIPT_##upper,
-enum gate_script_name { GATE_SCRIPTS(GATE_SCRIPT_ENUM) GATE_SCRIPT_COUNT };
-#undef GATE_SCRIPT_ENUM
+/* Of what nodes have among themselves; each has one key, and none of what is said above. */
+#define GATE_NODE_SCRIPTS(ROW)                                                                                              \
+    ROW(OWN, own)                                                                                                           \
+    ROW(DISOWN, disown)                                                                                                     \
+    ROW(REPORT, report)
 
-struct gate_script {
-    const char *name;
-    const char *text;
-};
-extern const struct gate_script gate_scripts[GATE_SCRIPT_COUNT];
+#define GATE_SCRIPT_ENUM(upper, lower) GATE_SCRIPT_##upper,
+enum gate_script_name { GATE_SALE_SCRIPTS(GATE_SCRIPT_ENUM) GATE_NODE_SCRIPTS(GATE_SCRIPT_ENUM) GATE_SCRIPT_COUNT };
+#undef GATE_SCRIPT_ENUM
+#define GATE_SALE_SCRIPT_COUNT GATE_SCRIPT_OWN /* those of nodes come after them */
+
+extern const struct redis_script gate_scripts[GATE_SCRIPT_COUNT];
 
 #define GATE_KEYS 7
 

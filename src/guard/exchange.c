@@ -19,21 +19,11 @@
 #define ARRIVED_NS_MAX 1000000 /* a request is counted so long after it came, at most; or it counts a little more */
 #define KEY_BYTES 128
 #define BATCH ALLOWANCE_SPENT_MAX
-#define ITEM_PARTS 4
-#define HEAD_PARTS 4
+#define ITEM_PARTS 4 /* of a bucket, as spend.lua takes them; before them all goes the key */
 
-/* ARGV for each bucket: its name, what was spent in nanoseconds, how old that is at most and the most that can be owed in
- * microseconds. The reply has for each in how many microseconds it is full; below 0 where it is. A bucket that was full goes
- * on from the time before the first of what was spent; one that owes more than it can was filled under another clock. */
-static const char told_text[] =
-    "local time = redis.call('TIME') local now = time[1] * 1000000 + time[2] local out = {} "
-    "for i = 1, #ARGV, 4 do "
-    "local full = math.max(tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or 0), now - ARGV[i + 2]) "
-    "full = math.min(full, now + ARGV[i + 3]) + ARGV[i + 1] / 1000 "
-    "redis.call('ZADD', KEYS[1], string.format('%.17g', full), ARGV[i]) "
-    "out[#out + 1] = math.floor(full - now) end "
-    "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.17g', now)) "
-    "redis.call('PEXPIRE', KEYS[1], 3600000) return out";
+/* guard/scripts/spend.lua. */
+extern const char lua_spend[];
+const struct redis_script exchange_script = { "spend", lua_spend };
 
 struct item {
     char name[17], spent[24], age[24], owed[24];
@@ -49,7 +39,7 @@ struct group {
     struct allowance_spent spent[BATCH];
     struct item items[BATCH];
     char key[KEY_BYTES];
-    struct slice argv[HEAD_PARTS + BATCH * ITEM_PARTS];
+    struct slice argv[1 + BATCH * ITEM_PARTS];
 };
 
 struct exchange {
@@ -113,14 +103,14 @@ static void group_tell(struct group *group, uint64_t now_ns)
     for (uint32_t i = 0; i < group->count; i++) {
         const struct allowance_spent *spent = &group->spent[i];
         struct item *item = &group->items[i];
-        struct slice *argv = &group->argv[HEAD_PARTS + i * ITEM_PARTS];
+        struct slice *argv = &group->argv[1 + i * ITEM_PARTS];
         int64_t age_ns = (int64_t)(now_ns - spent->since_ns) + ARRIVED_NS_MAX;
         argv[0] = item_part(item->name, sizeof item->name, "%016" PRIx64, (int64_t)spent->key);
         argv[1] = item_part(item->spent, sizeof item->spent, "%" PRId64, spent->spent_ns);
         argv[2] = item_part(item->age, sizeof item->age, "%" PRId64, age_ns / NS_PER_US);
         argv[3] = item_part(item->owed, sizeof item->owed, "%" PRId64, (int64_t)(spent->owed_max / NS_PER_US));
     }
-    group->call.argc = HEAD_PARTS + group->count * ITEM_PARTS;
+    group->call.argc = 1 + group->count * ITEM_PARTS;
     group->sent_ns = now_ns;
     group->under_way = true;
     exchange->asked_ms = now_ns / 1000000;
@@ -206,12 +196,10 @@ static void groups_make(struct exchange *exchange)
         struct group *group = &exchange->groups[i];
         group->exchange = exchange;
         snprintf(group->key, sizeof group->key, "%s{limits:%u}", exchange->options.prefix, i);
-        group->argv[0] = SLICE("EVAL");
-        group->argv[1] = slice_of(told_text);
-        group->argv[2] = SLICE("1");
-        group->argv[3] = slice_of(group->key);
-        group->call = (struct redis_call){ .key = group->argv[3],
-                                           .script = REDIS_NO_SCRIPT,
+        group->argv[0] = slice_of(group->key);
+        group->call = (struct redis_call){ .key = group->argv[0],
+                                           .script = exchange->options.script,
+                                           .keys = 1,
                                            .argv = group->argv,
                                            .time_ms = EXCHANGE_SLOW_MS,
                                            .lenient = true,

@@ -16,10 +16,12 @@
 #define EXCHANGE_SLOW_MS 200 /* an answer that takes longer is none */
 
 struct exchange;
+extern const struct redis_script exchange_script;
 
 struct exchange_options {
     struct allowance *allowance; /* that shares; the caller's */
     struct redis *redis;         /* the caller's */
+    int script;                  /* among those of redis: the number of exchange_script */
     const char *prefix;          /* of every key */
     /* How many nodes there are; asked some times a second, on the exchange's thread. */
     uint32_t (*nodes)(void *arg);

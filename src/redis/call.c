@@ -210,8 +210,10 @@ static void call_refused(struct redis_node *node, struct redis_call *call, const
     char asked[40], sentence[REDIS_SENTENCE_BYTES];
     const struct facts_question question = { .address = &node->address, .as_sentinel = node->as_sentinel };
     struct slice command = call->argv[0];
-    if (call->script != REDIS_NO_SCRIPT) command = slice_of(node->client->redis->options.scripts[call->script].name);
-    snprintf(asked, sizeof(asked), "%.*s", command.len < sizeof(asked) ? (int)command.len : 0, command.data);
+    if (call->script != REDIS_NO_SCRIPT)
+        snprintf(asked, sizeof(asked), "the script %s", node->client->redis->options.scripts[call->script].name);
+    else
+        snprintf(asked, sizeof(asked), "%.*s", command.len < sizeof(asked) ? (int)command.len : 0, command.data);
     facts_explain(&question, asked, reply->text, sentence);
     redis_say(node->client->redis, sentence);
     call_finish(node->client, call, REDIS_REFUSED, reply);

@@ -276,7 +276,7 @@ def test_a_redis_that_is_not_there_is_told_in_a_sentence(own_server, three):
 @pytest.mark.parametrize("settings,url,password,sentence", [
     ({"maxmemory": "100mb", "maxmemory_policy": "allkeys-lru"}, "redis://{0}", "", "maxmemory-policy is allkeys-lru.: set it to noeviction"),
     ({"password": "right"}, "redis://{0}", "wrong", "does not know this user with this password: check"),
-    ({"user": ["default on nopass ~* +@all", "shop on >p ~other:* +@all"]}, "redis://shop@{0}", "p", "does not let its user run EVAL: its ACL must allow"),
+    ({"user": ["default on nopass ~* +@all", "shop on >p ~other:* +@all"]}, "redis://shop@{0}", "p", "does not let its user run the script own: its ACL must allow"),
 ])
 def test_a_redis_that_cannot_be_the_gate_is_told_in_a_sentence(own_server, three, settings, url, password, sentence):
     env = {**three.environment(), **({"STAMPEDE_REDIS_PASSWORD": password} if password else {})}

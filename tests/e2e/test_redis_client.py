@@ -161,7 +161,7 @@ def test_errors_say_what_is_certain(alone, tmp_path):
         alone.client().config_set("maxmemory", 1)
         done = probe.count("b", 1)
         assert (done.result, done.reply[:5]) == ("refused", "!'OOM"), done
-        assert "has no memory left for count: raise its maxmemory" in probe.status()["error"]
+        assert "has no memory left for the script count: raise its maxmemory" in probe.status()["error"]
         alone.client().config_set("maxmemory", 0)
         assert probe.count("b", 1).reply.startswith("[1,")
 

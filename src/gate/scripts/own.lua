@@ -1,0 +1,8 @@
+-- own: a key that one owner has at a time, until its end. ARGV: owner, ms, new ('1': also where nobody has it).
+-- Says who has it now, and for how many ms yet.
+local owner = redis.call('GET', KEYS[1])
+if owner == ARGV[1] or (not owner and ARGV[3] == '1') then
+    owner = ARGV[1]
+    redis.call('SET', KEYS[1], owner, 'PX', ARGV[2])
+end
+return { owner or '', redis.call('PTTL', KEYS[1]) }
