@@ -6,7 +6,6 @@
 #include "gate/keeper_jobs.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* What is over may still be asked for by nodes that have not seen it go. */
 #define GONE_MS "3600000"
@@ -116,32 +115,25 @@ static void over_judge(struct round *round, uint64_t sale_id, bool there)
 
 struct due {
     uint64_t count, at_ms;
-    bool good;
 };
 
 static void due_read(void *arg, const struct redis_reply *reply)
 {
     struct due *due = arg;
-    due->good = slice_is(reply_text(reply, 0), "DONE") && reply->count >= 3;
     due->at_ms = reply_number(reply, 1);
-    due->count = due->good ? reply->count - 3 : 0;
+    due->count = slice_is(reply_text(reply, 0), "DONE") ? reply_number(reply, 3) : 0;
 }
 
 /* Ends what is due of a sale, in the ledger first: the gate is told by errands. False: the job is not ours any more, or
  * cannot be done now. */
 static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
 {
-    char count[8];
-    snprintf(count, sizeof count, "%d", GATE_ITEMS_MAX);
-    const struct slice argv[] = { slice_of(count) };
     struct due due = { .count = 0 };
     struct lock *lock = &keeper->locks[KEEPER_LOCK_EXPIRY];
-    struct script_ask ask = {
-        .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_DUE, .argv = argv, .argc = 1, .read = due_read, .arg = &due
-    };
+    struct script_ask ask = { .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_DUE, .read = due_read, .arg = &due };
     for (uint32_t expired = 1; expired > 0;) {
         if (!keeper_script(keeper, &ask)) return !keeper->redis_failed; /* what it refuses of one it may do for another */
-        if (!due.good || due.count == 0) return true;
+        if (due.count == 0) return true;
         struct ledger *ledger = keeper_ledger(keeper);
         struct ledger_expiry expiry = { .sale_id = sale_id, .now_ms = due.at_ms, .max = LEDGER_TAKES_MAX };
         if (ledger == NULL || !lock_keep(lock, keeper)) return false;

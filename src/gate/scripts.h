@@ -56,7 +56,7 @@
  *           end orders tokens
  *  peek     -                                              DONE: epoch, entries of the log, orders, tokens not spent, holds;
  *                                                          GATE_SALE_NUMBERS
- *  due      count (1 to GATE_ITEMS_MAX)                    DONE: no…, those due first first
+ *  due      -                                              DONE: how many holds are due
  * entry is the id of the log's entry, to be deleted once it is filed; "" where this call made none. Where line is told, it
  * is of the order as it now is.
  *
