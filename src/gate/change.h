@@ -1,4 +1,5 @@
-/* change: what goes to the ledger first, on a thread that may wait, and to the gate after it. Inside this room only.
+/* change: what goes to the ledger first, on a thread that may wait, and to the gate after it; or is asked of one of them
+ * alone. Inside this room only.
  *
  *   change_open -> change_file (a thread of the crew) -> change_call (a script, on the lane) -> change_tell -> change_close
  *

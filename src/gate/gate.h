@@ -7,7 +7,8 @@
  * A ticket without done() is answered before the call returns, and it is the caller's to tell nobody before seq is durable:
  * gate_await() with the last seq of many such answers waits for all of them at once.
  *
- * local.c is engine + journal behind one lock. */
+ * There are two kinds (kind.h). Here: engine and journal behind one lock (local.h). Of several machines: scripts in Redis,
+ * and a ledger that has the last word (remote.h). */
 #ifndef STAMPEDE_GATE_GATE_H
 #define STAMPEDE_GATE_GATE_H
 

@@ -329,7 +329,7 @@ static enum fault keeper_loop(struct keeper *keeper)
     if (uv_async_init(&keeper->loop, &keeper->wake, on_wake) != 0) return FAULT_MEMORY;
     uv_timer_init(&keeper->loop, &keeper->turn);
     uv_timer_start(&keeper->turn, on_time, KEEPER_TURN_MS, KEEPER_TURN_MS);
-    return redis_client_open(&keeper->client, keeper->remote->redis, &keeper->loop);
+    return redis_client_open(&keeper->client, keeper->remote->options.redis, &keeper->loop);
 }
 
 enum fault keeper_make(struct keeper **out, struct remote *remote)

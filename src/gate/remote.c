@@ -8,7 +8,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* Who was told before it was filed does not wait for that, and a ledger takes hundreds for what a few cost it. */
@@ -91,7 +90,7 @@ static enum fault remote_lane_open(struct gate_lane **out, struct gate *base, vo
 static enum fault remote_lane_attach(struct gate_lane *base, struct uv_loop_s *loop)
 {
     struct remote_lane *lane = remote_lane_of(base);
-    enum fault fault = redis_client_open(&lane->client, lane->remote->redis, loop);
+    enum fault fault = redis_client_open(&lane->client, lane->remote->options.redis, loop);
     if (fault != FAULT_NONE) return fault;
     uv_timer_init(loop, &lane->again);
     uv_timer_init(loop, &lane->looks_again);
@@ -222,7 +221,7 @@ static bool remote_order_possible(struct gate *base, uint64_t order_no)
 
 static const uint8_t *remote_uuid(const struct gate *base)
 {
-    return ((const struct remote *)base)->uuid;
+    return ((const struct remote *)base)->options.uuid;
 }
 
 static void remote_status(struct gate *base, struct gate_status *out)
@@ -230,7 +229,7 @@ static void remote_status(struct gate *base, struct gate_status *out)
     struct remote *remote = remote_of(base);
     struct redis_status redis;
     struct keeper_status keeper = { .entries = 0 };
-    redis_status(remote->redis, &redis);
+    redis_status(remote->options.redis, &redis);
     if (remote->keeper != NULL) keeper_status(remote->keeper, &keeper);
     *out = (struct gate_status){ .room = true, .shared = true };
     out->seq_decided = atomic_load(&remote->decided);
@@ -400,9 +399,7 @@ enum fault gate_open_shared(struct gate **out, const struct gate_shared_options 
     if (remote == NULL) return FAULT_MEMORY;
     remote->gate.kind = &remote_kind;
     remote->options = *options;
-    remote->redis = options->redis;
     atomic_store(&remote->nodes, 1);
-    memcpy(remote->uuid, options->uuid, sizeof remote->uuid);
     enum fault fault = remote_rooms(remote);
     if (fault != FAULT_NONE) {
         remote_close(&remote->gate);

@@ -1,12 +1,17 @@
 /* remote: the gate of several machines. Redis decides, by script; the ledger has the last word.
  *
- *   gate_grab -> shelf_refuse (the pre-count) -> flight -> script in Redis -> filer -> answer
+ *   takes      gate_grab, gate_token                 shelf_refuse (the pre-count; recheck.c for those with a key) -> flight
+ *              remote_grab.c                         -> script in Redis (-> replicas: remote_replica.c) -> filer, by
+ *                                                    remote_file.c -> answer
+ *   releases   gate_pay, gate_cancel, gate_change …  change (change.h) -> ledger, by a crew -> script in Redis -> answer
+ *              remote_order.c, remote_sale.c         search.c: orders that the ledger does not have yet
+ *   looks      gate_look, gate_meet, gate_warm       script in Redis, or the ledger -> shelf -> answer
+ *              remote_look.c, remote_warm.c
+ *   all else   remote.c                              from memory: the shelf
  *
- * A flight is one request under way, from a pool of its lane; an empty pool is an answer, BUSY. What Redis or the ledger did
- * not answer is asked again by the same number until the flight's time is over: nothing is guessed, and nothing is taken
- * twice. Shared by remote.c (opening, and what is answered from memory), flight.c (pools, keys and replies), remote_grab.c
- * (takes), recheck.c (the pre-count for those with a key), remote_file.c (filing what was taken), remote_order.c and
- * remote_sale.c (the ledger first), search.c (orders that it does not have yet). */
+ * What nobody waits for is the keeper's (keeper.h). A flight is one request under way, from a pool of its lane (flight.c);
+ * an empty pool is an answer, BUSY. What Redis or the ledger did not answer is asked again by the same number until the
+ * flight's time is over: nothing is guessed, and nothing is taken twice. */
 #ifndef STAMPEDE_GATE_REMOTE_H
 #define STAMPEDE_GATE_REMOTE_H
 
@@ -37,14 +42,12 @@
 struct remote {
     struct gate gate; /* first */
     struct gate_shared_options options;
-    struct redis *redis;
     struct shelf *shelf;
     struct filer *filer;
     struct crew *changes; /* threads with a ledger, for what goes there first */
     struct ledger_place changes_place;
     struct keeper *keeper;
     struct numbers numbers;
-    uint8_t uuid[16];
     _Atomic int64_t ahead_ms;        /* Redis's clock before our monotonic one: our wall clock may be off by hours */
     _Atomic uint64_t now_ms;         /* told last; never goes back */
     _Atomic uint32_t nodes;          /* that there are, this one too */

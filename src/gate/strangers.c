@@ -64,7 +64,7 @@ static bool master_next(struct keeper *keeper, struct strangers *strangers)
     struct redis_status status;
     char *seen = strangers->seen[strangers->masters];
     if (strangers->tried == 0 && !keeper_master(keeper, SLICE("k0"), seen)) return false; /* from here on all are known */
-    redis_status(keeper->remote->redis, &status);
+    redis_status(keeper->remote->options.redis, &status);
     while (strangers->tried < MASTER_KEYS && strangers->masters < status.masters &&
            strangers->masters < STRANGERS_MASTERS_MAX) {
         bool known = false;
