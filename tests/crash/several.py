@@ -15,8 +15,9 @@ import signal
 import time
 
 from harness import eventually, run
-from mariadb import MariaDB, free_port
+from mariadb import MariaDB
 from nodes import Nodes
+from ports import free_port
 from redis_servers import RedisCluster, wait_until
 
 NODES = 3
@@ -39,8 +40,9 @@ class Several:
             self.cluster = exits.enter_context(RedisCluster(cluster_node_timeout=str(NODE_TIMEOUT_MS)))
             self.nodes = exits.enter_context(Nodes(*self.flags, gate=self.cluster.url, database=self.database.database()))
             for _ in range(NODES):
-                server = self.nodes.make("--resp", f"127.0.0.1:{free_port()}").start()
-                server.port_wanted = server.port  # clients find it there again
+                server = self.nodes.make("--resp", f"127.0.0.1:{free_port()}")
+                server.port_wanted = free_port()  # clients find it there again
+                server.start()
             self.exits = exits.pop_all()
         return self
 

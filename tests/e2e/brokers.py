@@ -17,14 +17,9 @@ import time
 import pika
 import redis
 from harness import end_with_parent, eventually
+from ports import free_port
 
 HERE = pathlib.Path(__file__).parent
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def answers(port):

@@ -14,12 +14,12 @@ import pathlib
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
 import pymysql
+from ports import free_port
 
 READY_S_MAX = 60
 LOG_SIZE = "--innodb-log-file-size=64M"
@@ -30,11 +30,6 @@ PR_SET_PDEATHSIG = 1
 
 def end_with_parent():
     PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 def program(*names):

@@ -10,6 +10,7 @@ import threading
 import time
 
 from harness import eventually
+from ports import free_port
 from provider import sign
 
 # Of a server that tries again soon, at addresses that are not public.
@@ -47,8 +48,8 @@ class Receiver:
     the words "hang" (no answer until the receiver ends), "drop" (the connection is cut), "slow" (200 after a moment), "late" (200
     after 4.5 s) and "drip" (200 at once with a body that never ends)."""
 
-    def __init__(self, plan=lambda message, tries: 200, port=0):
-        self.plan, self.port = plan, port
+    def __init__(self, plan=lambda message, tries: 200):
+        self.plan, self.port = plan, free_port()  # where it is when it comes back, and nobody else meanwhile
         self.tries, self.taken, self.connections = [], [], []
         self.counts = collections.Counter()
         self.lock = threading.Lock()
@@ -83,7 +84,6 @@ class Receiver:
                 pass
 
         self.server = Listener(("127.0.0.1", self.port), Handler)
-        self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self.thread.start()
         return self

@@ -12,26 +12,19 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
 import redis
 from harness import end_with_parent
+from ports import free_port
 
 PROGRAM = os.environ.get("STAMPEDE_TEST_REDIS", "redis-server")
 READY_S_MAX = 60
 # Failovers take a few times this long; real ones are set to 15 s and more.
 NODE_TIMEOUT_MS = 1500
 SLOTS = 16384
-
-
-def free_port():
-    """A port nobody listens on. Another may take it before it is used: starting tries again with another one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_until(what, condition, seconds=READY_S_MAX):

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from harness import BINARY, ROOT, Server, Shop, end_with_parent, environment, eventually, keys_of, run
 from mariadb import MariaDB, program
+from ports import free_port
 
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yml").read_text())
@@ -274,7 +275,7 @@ def shell_of(service, **replaced):
 
 def test_the_redis_of_compose_starts_with_its_password_and_evicts_nothing(tmp_path):
     where = make_secrets(tmp_path)
-    port = mariadb.free_port()
+    port = free_port()
     command = shell_of("redis", secret=(SECRETS, where), data=("dir /data", f"dir {tmp_path}\nport {port}\nbind 127.0.0.1"))
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=end_with_parent)
     password = (where / "redis_password").read_text().strip()

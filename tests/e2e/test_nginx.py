@@ -11,17 +11,12 @@ import threading
 
 import pytest
 from harness import Client, Server, Shop, end_with_parent, eventually, mint_name, problem
+from ports import free_port
 from wire import answer_take
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # As in the file.
 RATE_PER_S, BURST, CONNECTIONS = 50, 100, 100
-
-
-def port_free():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Front:
@@ -30,7 +25,7 @@ class Front:
     def __init__(self, server, folder, rate=None, others=()):
         self.server, self.folder, self.rate = server, folder, rate
         self.servers = [server, *others]
-        self.host, self.port, self.plain_port = "127.0.0.1", port_free(), port_free()
+        self.host, self.port, self.plain_port = "127.0.0.1", free_port(), free_port()
         self.context = None
         self.process = None
 
@@ -290,7 +285,7 @@ def test_limit_conn_refuses_connections_beyond_those_of_one_address(front):
 
 
 def test_a_server_that_is_away_is_told_as_outcome_unknown(own_server, tmp_path):
-    server = own_server("--proxies", "127.0.0.1")
+    server = own_server("--proxies", "127.0.0.1", port=free_port())
     one = Front(server, tmp_path).start()
     try:
         with From(one, "127.0.0.81") as client:
@@ -301,7 +296,6 @@ def test_a_server_that_is_away_is_told_as_outcome_unknown(own_server, tmp_path):
             said = {path: refusal_of_door(client.post(path), 503, path) for path in DOORS}
             assert said["/luck"]["won"] is None and said["/shop/cart/add"]["code"] == 503, said
             assert said["/api/auth"] == {"kind": "", **said["/api/users"]}, said
-            server.port_wanted = server.port
             server.start()
             assert client.get("/healthz").status == 200
     finally:
@@ -326,7 +320,7 @@ def test_buyers_are_spread_over_several_nodes_and_each_keeps_to_one(own_server, 
 
 def test_a_node_that_is_gone_costs_nobody_a_purchase(own_server, tmp_path):
     """What did not reach it goes to the other one, POST too."""
-    nodes = [own_server("--proxies", "127.0.0.1") for _ in range(2)]
+    nodes = [own_server("--proxies", "127.0.0.1", port=free_port()) for _ in range(2)]
     one = Front(nodes[0], tmp_path, rate=10000, others=nodes[1:]).start()
     try:
         shop = Shop(nodes[0])

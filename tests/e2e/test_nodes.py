@@ -9,7 +9,8 @@ import threading
 import pytest
 from harness import ServerDied, Shop, eventually, problem, request_bytes, run
 from nodes import Nodes
-from redis_servers import RedisServer, free_port, wait_until
+from ports import free_port
+from redis_servers import RedisServer, wait_until
 from resp import Peer
 from wire import crowd
 

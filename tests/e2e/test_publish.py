@@ -8,8 +8,9 @@ import threading
 import time
 
 import pytest
-from brokers import Kafka, Rabbit, Redis, free_port, kafka_program, settled, wait_for
+from brokers import Kafka, Rabbit, Redis, kafka_program, settled, wait_for
 from harness import Closed, Shop, eventually, run, time_text
+from ports import free_port
 from provider import Provider
 from receiver import QUICK, Receiver, hook, metric
 

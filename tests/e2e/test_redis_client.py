@@ -11,7 +11,8 @@ import time
 
 import pytest
 from harness import BINARY, REPORTS, end_with_parent, environment
-from redis_servers import RedisCluster, RedisSentinels, RedisServer, free_port, wait_until
+from ports import free_port
+from redis_servers import RedisCluster, RedisSentinels, RedisServer, wait_until
 
 PROGRAM = pathlib.Path(BINARY).parent / "tests" / "e2e" / "redis_probe"
 ANSWER_S_MAX = 60

@@ -1,10 +1,10 @@
 """Where the Redis protocol has an answer of its own, ours is that of a real redis-server, byte for byte."""
 
-import socket
 import subprocess
 
 import pytest
 from harness import end_with_parent, eventually
+from ports import free_port
 from resp import Peer, command
 
 
@@ -14,9 +14,7 @@ class Redis:
     host = "127.0.0.1"
 
     def __init__(self, folder):
-        with socket.socket() as probe:
-            probe.bind((self.host, 0))
-            self.resp_port = probe.getsockname()[1]
+        self.resp_port = free_port()
         self.process = subprocess.Popen(["redis-server", "--port", str(self.resp_port), "--bind", self.host, "--save", "", "--dir", str(folder)],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)
 

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from harness import BINARY, ROOT, ServerDied, Shop, crowd, environment, eventually, keys_of, mint_name, problem, request_bytes, run
+from ports import free_port
 
 
 def refuses(server, code, *words):
@@ -208,12 +209,6 @@ def test_flags_win_over_environment_and_environment_over_the_file(own_server, tm
     assert started({"STAMPEDE_HTTP": f"127.0.0.1:{two}"}) == two
     assert started({"STAMPEDE_HTTP": f"127.0.0.1:{two}"}, "--http", f"127.0.0.1:{three}") == three
     assert (tmp_path / "from-file" / "journal").exists()
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def test_a_mistake_in_the_file_or_the_environment_is_named(tmp_path):

@@ -8,6 +8,7 @@ import mariadb
 import pytest
 from harness import Shop, eventually
 from ledgers import DATABASES, MysqlLedger, data_copy
+from ports import free_port
 from witness import Witness
 
 CYCLES = 10
@@ -249,7 +250,7 @@ def test_a_replica_is_read_when_it_has_what_is_asked_for(db, at, tmp_path):
 
 
 def test_a_replica_that_is_away_is_passed_over(db, at):
-    with at("--ledger-read", f"mysql://shop@127.0.0.1:{mariadb.free_port()}/x") as server:
+    with at("--ledger-read", f"mysql://shop@127.0.0.1:{free_port()}/x") as server:
         shop = Shop(server)
         sale = shop.sale(stock=10)["id"]
         shop.win(sale, "ann")

@@ -7,6 +7,7 @@ import mariadb
 import pytest
 from harness import ServerDied, Shop, run
 from ledgers import DATABASES
+from ports import free_port
 
 PASSWORD = "correct horse"
 
@@ -44,7 +45,7 @@ def test_a_database_that_is_not_there_is_told(db, at):
 
 
 def test_a_host_that_does_not_answer_is_told(db, at):
-    port = mariadb.free_port()
+    port = free_port()
     refused(at(start=False, url=f"mysql://shop@127.0.0.1:{port}/x"), 1, "connecting failed", "Can't connect to server", "check that a server runs there")
 
 

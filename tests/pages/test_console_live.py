@@ -7,7 +7,7 @@ import time
 from browser import PHONE
 from console import Console
 from harness import Shop, crowd, eventually, mint_name, request_bytes
-from redis_servers import free_port
+from ports import free_port
 
 
 def test_numbers_on_the_page_are_those_of_the_ledger(browser, own_server):

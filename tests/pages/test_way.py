@@ -4,6 +4,7 @@ import pytest
 from browser import PHONE, Page
 from cutter import Cutter
 from harness import Shop, eventually, mint_name, time_text
+from ports import free_port
 
 WORDS = {
     "en-US": {"lang": "en", "hero": "A few things, a crowd, one moment.", "register": "Register", "wait": "Opens in", "grab": "Grab", "won": "You got it!", "pay": "Pay within",
@@ -203,8 +204,7 @@ def test_a_reload_while_answers_are_lost_goes_on_with_the_same_key(far, network,
 
 
 def test_a_server_that_dies_with_the_answer_gives_it_when_it_is_back(browser, own_server):
-    server = own_server("--demo-payments", "on")
-    server.port_wanted = server.port
+    server = own_server("--demo-payments", "on", port=free_port())
     shop, network = Shop(server), Cutter(server)
     page = Page(browser, server, network.port)
     sale, buyer = shop.sale(stock=9, grabs_per_buyer_max=9)["id"], mint_name("buyer")
