@@ -85,7 +85,7 @@ static uint32_t cell_reclaim(struct lines *lines, uint64_t now_ns)
 {
     for (uint32_t cell = 1; cell <= lines->cells.fresh; cell++) {
         struct line *line = line_at(lines, cell);
-        if (queue_count(&line->queue) > 0 || pace_due_ns(&line->pace) > now_ns) continue;
+        if (queue_count(&line->queue) > 0 || line->called > 0 || pace_due_ns(&line->pace) > now_ns) continue;
         index_remove(&lines->by_sale, cell);
         return cell;
     }
@@ -168,7 +168,8 @@ enum line_outcome entry_put(struct lines *lines, struct line_entry *entry, uint6
     uint32_t waiting = queue_count(&line->queue);
     if (waiting == 0) {
         pace_forgive(&line->pace, now_ns, 0);
-        if (pace_due_ns(&line->pace) <= now_ns) {
+        /* Whoever was let through and has not heard of it came first: this one gets his mail after him. */
+        if (line->called == 0 && pace_due_ns(&line->pace) <= now_ns) {
             pace_take(&line->pace);
             return outcome_count(LINE_ADMITTED);
         }

@@ -26,6 +26,7 @@ struct line {
     struct line_terms terms;
     struct pace pace;
     struct queue queue;
+    uint32_t called; /* let through, and their mail is not taken yet */
     uint64_t entered_last_ns;
     uint64_t told_until_ns; /* whoever entered up to here is to be told */
     enum line_outcome told; /* this */

@@ -55,6 +55,12 @@ static void waiter_mail(struct line_waiter *waiter, enum line_outcome outcome)
     if (was_empty) mailbox->wake(mailbox->arg);
 }
 
+static void waiter_admit(struct lines *lines, struct line_waiter *waiter)
+{
+    line_at(lines, waiter->entry.line)->called++;
+    waiter_mail(waiter, LINE_ADMITTED);
+}
+
 /* The grab has come to its end: everybody beside it hears of it. It comes first in its party, for whoever is first when it
  * leaves takes its place. */
 static void grab_end(struct lines *lines, struct line_waiter *waiter, enum line_outcome outcome)
@@ -82,8 +88,12 @@ void entry_tell(struct lines *lines, struct line_entry *entry, enum line_outcome
     struct line_waiter *waiter = waiter_of(entry);
     waiter->deadline_ns = deadline_ns;
     party_leave(&lines->buyers, waiter);
-    waiter_mail(waiter, outcome);
-    if (outcome != LINE_ADMITTED) grab_end(lines, waiter, outcome);
+    if (outcome == LINE_ADMITTED) {
+        waiter_admit(lines, waiter);
+    } else {
+        waiter_mail(waiter, outcome);
+        grab_end(lines, waiter, outcome);
+    }
 }
 
 struct tags {
@@ -182,8 +192,10 @@ static void waiting_leave(struct lines *lines, struct line_waiter *waiter)
  * delivered in the meantime. */
 static void called_leave(struct lines *lines, struct line_waiter *waiter)
 {
-    bool found = mail_remove(&waiter->mailbox->mail, waiter) || mail_remove(&waiter->mailbox->taken, waiter);
+    bool untaken = mail_remove(&waiter->mailbox->mail, waiter);
+    bool found = untaken || mail_remove(&waiter->mailbox->taken, waiter);
     assert(found);
+    if (untaken && waiter->entry.outcome == LINE_ADMITTED) line_at(lines, waiter->entry.line)->called--;
     waiter->entry.state = ENTRY_OUT;
     outcome_count(LINE_LEFT);
     struct line_waiter *heir = waiter->of_grab.next;
@@ -191,8 +203,9 @@ static void called_leave(struct lines *lines, struct line_waiter *waiter)
     if (heir == NULL) return;
     assert(waiter->entry.outcome == LINE_ADMITTED);
     heir->deadline_ns = waiter->deadline_ns;
+    heir->entry.line = waiter->entry.line;
     lines->parked--;
-    waiter_mail(heir, LINE_ADMITTED);
+    waiter_admit(lines, heir);
 }
 
 void line_leave(struct lines *lines, struct line_waiter *waiter)
@@ -257,7 +270,9 @@ void line_mailbox_close(struct line_mailbox *mailbox)
 static void mail_settle(struct line_mailbox *mailbox, uint64_t now_ns)
 {
     for (struct line_waiter *waiter = mailbox->taken.first; waiter != NULL; waiter = waiter->mail_next) {
-        if (waiter->entry.outcome != LINE_ADMITTED || now_ns < waiter->deadline_ns) continue;
+        if (waiter->entry.outcome != LINE_ADMITTED) continue;
+        line_at(mailbox->lines, waiter->entry.line)->called--;
+        if (now_ns < waiter->deadline_ns) continue;
         waiter->entry.outcome = LINE_TIMED_OUT;
         grab_end(mailbox->lines, waiter, LINE_TIMED_OUT);
     }

@@ -339,6 +339,32 @@ static void every_outcome_has_a_word_of_its_own(void **state)
     assert_string_equal(line_outcome_word(LINE_LEFT), "left");
 }
 
+/* Somebody's mail lies about, and the next slot is free already: who comes now came later. */
+static void nobody_overtakes_one_whose_mail_is_under_way(void **state)
+{
+    (void)state;
+    for (int leaves = 0; leaves < 2; leaves++) {
+        int at = 10 * leaves;
+        assert_int_equal(enter_for(at, "ann", 1, "k"), LINE_WAITING);
+        now_ns += 100 * MS;
+        line_turn(lines, now_ns);
+        assert_int_equal(status_now().waiting, 0);
+        now_ns += 100 * MS;
+        assert_int_equal(enter_for(at + 2, "ann", 1, "k"), LINE_WAITING); /* beside: he gets the mail if the first leaves */
+        assert_int_equal(enter_for(at + 4, "bob", 1, ""), LINE_WAITING);
+        if (leaves) line_leave(lines, &people[at].waiter);
+        line_turn(lines, now_ns);
+        assert_int_equal(people[at].told + people[at + 2].told + people[at + 4].told, 0);
+        turn();
+        assert_int_equal(people[leaves ? at + 2 : at].outcome, LINE_ADMITTED);
+        assert_int_equal(people[at + 4].outcome, LINE_ADMITTED);
+        line_settle(lines, &people[leaves ? at + 2 : at].waiter);
+        turn();
+        now_ns += 100 * MS;
+        assert_int_equal(enter_for(at + 6, "cat", 1, ""), LINE_ADMITTED); /* nobody's is */
+    }
+}
+
 #define ROW(test) cmocka_unit_test_setup_teardown(test, room_open, room_close)
 
 int main(void)
@@ -354,6 +380,7 @@ int main(void)
         ROW(another_buyer_or_other_units_are_another_grab),
         ROW(one_grab_does_not_hold_requests_without_end),
         ROW(who_has_won_all_he_may_waits_no_more),
+        ROW(nobody_overtakes_one_whose_mail_is_under_way),
         cmocka_unit_test(every_outcome_has_a_word_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
