@@ -158,11 +158,12 @@ static void the_running_clock_starts_at_wall_time_and_advances(void **state)
     struct clock clock;
     clock_init(&clock, 0);
     uint64_t begin = wall_ms();
-    assert_in_range(clock_now_ms(&clock), begin - 50, begin + 50);
+    uint64_t now = clock_now_ms(&clock);
+    assert_in_range(now, begin - 500, wall_ms() + 500);
     uint64_t until = mono_ms() + 20;
     uint64_t first = clock_now_ms(&clock);
     while (mono_ms() < until) continue;
-    assert_in_range(clock_now_ms(&clock) - first, 19, 2000);
+    assert_in_range(clock_now_ms(&clock) - first, 19, 20000);
 
     clock_init(&clock, begin + DAY_MS);
     assert_true(clock_now_ms(&clock) == begin + DAY_MS);

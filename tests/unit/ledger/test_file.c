@@ -362,7 +362,7 @@ static void a_locked_ledger_is_waited_for_and_then_a_fault(void **state)
     assert_int_equal(ledger_file_begin(f->ledger, &from), FAULT_TIMEOUT);
     clock_gettime(CLOCK_MONOTONIC, &after);
     int64_t waited_ms = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
-    assert_in_range(waited_ms, 90, 3000);
+    assert_in_range(waited_ms, 90, 30000);
     /* Questions are still answered, as of before. */
     struct sale sale;
     bool found;
