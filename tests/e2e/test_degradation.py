@@ -73,10 +73,10 @@ def refused_at_once(server, shop, sale):
 
 
 def settled(nodes, sale):
-    """Redis and the ledger have the same, and nothing is under way; the ledger's row."""
-    row, gate = nodes.ledger().sale(sale), nodes.redis()
+    """Redis and the ledger have the same, and nothing is under way; the ledger's row as it is then."""
+    gate = nodes.redis()
     return gate.xlen(nodes.key(sale, "log")) == 0 and not nodes.ledger().rows("SELECT * FROM errands") and \
-        gate.hlen(nodes.key(sale, "orders")) == len(nodes.ledger().orders(sale)) and row
+        gate.hlen(nodes.key(sale, "orders")) == len(nodes.ledger().orders(sale)) and nodes.ledger().sale(sale)
 
 
 def exact(nodes, sale, wins):

@@ -440,9 +440,13 @@ def test_who_asks_again_when_all_is_sold_is_told_what_they_have(nodes):
     for i in range(40):
         assert shop.grab(sale, f"buyer{i}").json()["code"] == "ALREADY_WON"
     time.sleep(0.5)
-    shop.grab(sale, "nobody")
-    time.sleep(0.2)
-    before = calls()
-    for i in range(200):
-        assert shop.grab(sale, f"stranger{i}").json()["code"] == "SOLD_OUT"
-    assert calls() - before < 150
+
+    def without_redis():
+        """Nodes look at it by themselves as well: where two hundred answers take long, often."""
+        shop.grab(sale, "nobody")
+        time.sleep(0.2)
+        before = calls()
+        for i in range(200):
+            assert shop.grab(sale, f"stranger{i}").json()["code"] == "SOLD_OUT"
+        return calls() - before < 150
+    eventually(without_redis)
