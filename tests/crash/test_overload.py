@@ -39,7 +39,7 @@ def test_probes_that_go_to_wait_in_a_line_do_not_keep_the_breaker_from_closing()
         place = shop.client.post(f"/v1/sales/{lined}/line", None, shop.buyer("page")).json()["place"]
         crowd = [park(server, plain, shop.buyer(f"b{i}")) for i in range(60)]
         assert [hear(sock).status for sock in crowd].count(201) >= 20
-        assert shop.grab(plain, "late").status == 503, "it is open"
+        eventually(lambda: shop.grab(plain, f"late-{time.monotonic()}").status == 503)  # it is open, but for probes now and then
         look = shop.client.get(f"/v1/sales/{lined}/line/{place}", shop.buyer("page"))
         assert look.status == 200 and look.json()["state"] == "waiting", "a heartbeat passes an open breaker"
         disk_mend(server)
@@ -52,7 +52,7 @@ def test_probes_that_go_to_wait_in_a_line_do_not_keep_the_breaker_from_closing()
 
         eventually(probe_parks, seconds=20, pause=0.5)
         socks += [park(server, lined, shop.buyer(f"more-{i}")) for i in range(10)]
-        eventually(lambda: parked(shop) > before + 5, seconds=3)
+        eventually(lambda: parked(shop) > before + 5)
         assert [shop.grab(plain, f"after-{i}").status for i in range(10)] == [201] * 10
         for sock in socks + crowd:
             sock.close()
@@ -77,7 +77,7 @@ def test_slow_writes_open_the_breaker_of_writes_and_of_nobody_else():
         with concurrent.futures.ThreadPoolExecutor(40) as pool:
             statuses = list(pool.map(change, sales[:40]))
         assert statuses.count(200) >= 20, statuses
-        assert change(sales[40]) == 503
+        eventually(lambda: change(sales[40]) == 503)  # but for probes now and then
         assert metric(shop, 'stampede_breaker_opened_total{class="write"}') >= 1
         eventually(lambda: shop.client.get(f"/v1/sales/{sales[0]}").status == 200)
         assert shop.grab(sales[0], "ann").status == 201, "slow, but nobody stands in its way"

@@ -34,6 +34,7 @@ PR_SET_PDEATHSIG = 1
 # Where doors stand: what they answer is in the words of their clients.
 DOOR_PATHS = ("/api/", "/luck", "/shop/")
 READY_S_MAX = 60
+PATIENCE_S = 60  # for what comes at once on a machine that has nothing else to do
 STOP_S_MAX = 60
 REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "Assertion `")
 
@@ -272,7 +273,7 @@ class Server:
     def connect(self, timeout=30):
         return Client(self, timeout)
 
-    def raw(self, timeout=10):
+    def raw(self, timeout=30):
         sock = socket.create_connection((self.host, self.port), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
@@ -341,8 +342,9 @@ def time_text(offset_s=0.0):
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z"
 
 
-def eventually(check, seconds=10, pause=0.05):
-    """The first true answer of check(); fails with its last one when none came in time."""
+def eventually(check, seconds=PATIENCE_S, pause=0.05):
+    """The first true answer of check(); fails with its last one when none came in time. No time decides a test: less than PATIENCE_S is not asked for."""
+    seconds = max(seconds, PATIENCE_S)
     end = time.monotonic() + seconds
     while True:
         answer = check()
@@ -350,6 +352,19 @@ def eventually(check, seconds=10, pause=0.05):
             return answer
         assert time.monotonic() < end, f"not so after {seconds} s: {answer!r}"
         time.sleep(pause)
+
+
+def unhurried(before, *spans):
+    """What before(span) found, which has so many seconds until something happens by itself. Where this machine was too slow for it, once more with more time."""
+    for span in spans or (1, 5, 25):
+        began = time.monotonic()
+        try:
+            return before(span)
+        except AssertionError as error:
+            wrong = error
+            if time.monotonic() - began < span:
+                break
+    raise wrong
 
 
 def mint_name(prefix):

@@ -12,7 +12,7 @@ def park(server, sale, token, key=None, body=None):
     return sock
 
 
-def hear(sock, seconds=30):
+def hear(sock, seconds=90):
     sock.settimeout(seconds)
     data = bytearray()
     while True:

@@ -24,7 +24,7 @@ def command(*words):
 class Peer:
     """One connection. Replies: int, str, None, list, dict (RESP3), Error."""
 
-    def __init__(self, server, timeout=20):
+    def __init__(self, server, timeout=60):
         self.sock = socket.create_connection((server.host, server.resp_port), timeout)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()

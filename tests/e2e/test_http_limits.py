@@ -145,48 +145,48 @@ def test_a_chunked_body_has_at_most_64_kb_too(shop, size, status, chunk):
 def slow_head(server):
     """One byte a half second: each is progress, the head as a whole is late."""
     sock = server.raw(60)
-    return sock, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: " + b"s" * 200, 0.5, (3.5, 9), {408, None}
+    return sock, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: " + b"s" * 200, 0.5, (3.5, 20), {408, None}
 
 
 def half_head(server):
     sock = server.raw(60)
     sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
-    return sock, b"", 1, (3.5, 9), {408, None}
+    return sock, b"", 1, (3.5, 20), {408, None}
 
 
 def slow_body(server):
     sock = server.raw(60)
     sock.sendall(b"POST /v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n")
-    return sock, b"{" + b" " * 100, 0.5, (8, 15), {408, None}
+    return sock, b"{" + b" " * 100, 0.5, (8, 25), {408, None}
 
 
 def slow_chunks(server):
     sock = server.raw(60)
     sock.sendall(b"POST /v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-    return sock, b"1\r\n \r\n" * 100, 0.25, (8, 15), {408, None}
+    return sock, b"1\r\n \r\n" * 100, 0.25, (8, 25), {408, None}
 
 
 def half_body(server):
     sock = server.raw(60)
     sock.sendall(b"POST /v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{")
-    return sock, b"", 1, (8, 15), {408, None}
+    return sock, b"", 1, (8, 25), {408, None}
 
 
 def second_head_slow(server):
     """The clock of a head runs for each request, not only for the first."""
     sock = server.raw(60)
     sock.sendall(request_bytes("GET", "/healthz") + b"GET /heal")
-    return sock, b"", 1, (3.5, 9), {408, None, 200}
+    return sock, b"", 1, (3.5, 20), {408, None, 200}
 
 
 def never_speaks(server):
-    return server.raw(60), b"", 1, (3.5, 36), {408, None}
+    return server.raw(60), b"", 1, (3.5, 50), {408, None}
 
 
 def idle_after_one(server):
     sock = server.raw(60)
     sock.sendall(request_bytes("GET", "/healthz"))
-    return sock, b"", 1, (25, 36), {200}
+    return sock, b"", 1, (25, 50), {200}
 
 
 def test_slow_clients_are_shown_out_on_time_and_others_do_not_notice(server, shop):
@@ -226,7 +226,7 @@ def test_slow_clients_are_shown_out_on_time_and_others_do_not_notice(server, sho
     began["at"] = time.monotonic()
     worst = 0.0
     while any(thread.is_alive() for thread in threads):
-        assert time.monotonic() - began["at"] < 60
+        assert time.monotonic() - began["at"] < 90
         asked = time.monotonic()
         assert shop.client.get("/healthz").status == 200
         worst = max(worst, time.monotonic() - asked)
@@ -237,7 +237,7 @@ def test_slow_clients_are_shown_out_on_time_and_others_do_not_notice(server, sho
         seen = {answer.status for answer in answers_in(data)} or {None}
         assert seen <= statuses, f"{name}: {seen}"
     assert len(found) == len(makers)
-    assert worst < 2, f"somebody else waited {worst:.1f} s"
+    assert worst < 5, f"somebody else waited {worst:.1f} s"
 
 
 def test_a_reader_who_does_not_read_costs_little_memory(server, shop):

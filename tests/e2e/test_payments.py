@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from harness import Shop, crowd, eventually, mint_name, problem
+from harness import Shop, crowd, eventually, mint_name, problem, unhurried
 from provider import Provider, secret_make, secrets_of, sign
 from test_bad_input import NUMBERS, is_json
 
@@ -375,10 +375,17 @@ def test_payments_for_sales_that_memory_has_let_go_of(own_server):
     """Closed, filed and forgotten: the ledger answers, and says the same thing ever after."""
     server = own_server()
     shop, provider = Shop(server), Provider(server)
-    sale = shop.sale(**{**TERMS, "pay_within_s": 1, "stock": 20})["id"]
-    orders = [shop.win(sale, f"buyer-{i}", units=2) for i in range(4)]
-    paid = provider.paid(shop.client, orders[0])
-    cancelled = shop.client.post(f"/v1/orders/{orders[1]['no']}/cancel", None, shop.buyer("buyer-1")).json()
+
+    def in_time(pay_within_s):
+        for earlier in shop.listed(f"/v1/sales?seller={shop.seller}"):
+            shop.act(earlier["id"], "close")
+        sale = shop.sale(**{**TERMS, "pay_within_s": pay_within_s, "stock": 20})["id"]
+        orders = [shop.win(sale, f"buyer-{i}", units=2) for i in range(4)]
+        paid = provider.paid(shop.client, orders[0])
+        cancelled = shop.client.post(f"/v1/orders/{orders[1]['no']}/cancel", None, shop.buyer("buyer-1"))
+        assert cancelled.status == 200, cancelled
+        return sale, orders, paid, cancelled.json()
+    sale, orders, paid, cancelled = unhurried(in_time)
     lapsed = eventually(lambda: state_is(shop, orders[2], "expired"))
     eventually(lambda: state_is(shop, orders[3], "expired"))
     assert shop.act(sale, "close").status == 200

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from harness import Shop, eventually, mint_name, problem, time_text
+from harness import Shop, eventually, mint_name, problem, time_text, unhurried
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -231,11 +231,11 @@ def test_what_is_no_text_of_a_token_is_bad_input(shop, sale, value):
 
 
 def test_an_expired_token_is_refused_and_renewed_for_nothing(own_server):
-    server = own_server("--token-purchase-ttl-s", "1")
+    server = own_server("--token-purchase-ttl-s", "3")
     shop = Shop(server)
     sale = shop.sale(stock=5, admission="token", tokens_max=1)["id"]
     token = shop.purchase_token(sale, "ann")
-    time.sleep(1.1)
+    time.sleep(3.1)
     invalid(shop.grab(sale, "ann", purchase=token))
     problem(ask(shop, sale, "bob"), 409, "NO_TOKENS_LEFT")
     shop.win(sale, "ann", purchase=shop.purchase_token(sale, "ann"))
@@ -244,11 +244,14 @@ def test_an_expired_token_is_refused_and_renewed_for_nothing(own_server):
 
 
 def test_the_order_of_problems_is_that_of_api(shop):
-    sale = shop.sale(stock=1, admission="token", opens_at=time_text(1.5))["id"]
-    token = shop.purchase_token(sale, "ann")
-    problem(shop.grab(sale, "ann", units=0), 400, "BAD_INPUT")
-    problem(shop.client.post(f"/v1/sales/{sale}/grabs", {"token": "x"}, None), 401)
-    problem(shop.grab(sale, "ann", purchase="x"), 409, "NOT_OPEN")
+    def asked_before(opens_in_s):
+        sale = shop.sale(stock=1, admission="token", opens_at=time_text(opens_in_s))["id"]
+        token = shop.purchase_token(sale, "ann")
+        problem(shop.grab(sale, "ann", units=0), 400, "BAD_INPUT")
+        problem(shop.client.post(f"/v1/sales/{sale}/grabs", {"token": "x"}, None), 401)
+        problem(shop.grab(sale, "ann", purchase="x"), 409, "NOT_OPEN")
+        return sale, token
+    sale, token = unhurried(asked_before, 0.8, 5, 25)
     eventually(lambda: shop.show(sale)["state"] == "open")
     problem(shop.grab(sale, "ann", units=9), 403, "TOKEN_REQUIRED")
     invalid(shop.grab(sale, "ann", units=9, purchase="x"))

@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from harness import Shop, eventually, run
+from harness import Shop, eventually, run, unhurried
 from resp import Closed, Error, Peer, command, pairs
 
 SECRET = "correct-horse-battery-staple"
@@ -236,10 +236,13 @@ def test_orders_are_paid_cancelled_and_expire(peer):
 
 
 def test_what_memory_has_let_go_of_is_answered_by_the_ledger(peer):
-    now = int(time.time() * 1000)
-    name, sale = create(peer, 5, "CLOSES", now + 1500)
-    won = peer.ask("SALE.GRAB", name, "ann", 1, "KEY", "k")
-    time.sleep(1.6)
+    def won_before(closes_in_s):
+        name, sale = create(peer, 5, "CLOSES", int((time.time() + closes_in_s) * 1000))
+        won = peer.ask("SALE.GRAB", name, "ann", 1, "KEY", "k")
+        assert won[0] == "WON", won
+        return name, sale, won
+    name, sale, won = unhurried(won_before)
+    eventually(lambda: pairs(peer.ask("SALE.INFO", sale))["state"] == "closed")
     assert peer.ask("SALE.GRAB", name, "bob")[0] == "CLOSED"
     time.sleep(1.0)  # filed and forgotten by now, or not yet: the answers are the same
     asked = [("SALE.GRAB", name, "ann", 1, "KEY", "k"), ("SALE.ORDER", won[1]), ("SALE.LEFT", sale), ("SALE.GRAB", name, "bob"),
@@ -358,7 +361,7 @@ def test_a_stranger_is_not_waited_for(accounts):
         one.send(b"*2\r\n$4\r\nAUTH\r\n")
         began = time.monotonic()
         one.rest()
-        assert time.monotonic() - began < 25
+        assert time.monotonic() - began < 60
 
 
 def test_accounts_are_read_again_at_sighup(accounts):

@@ -6,8 +6,8 @@ import threading
 import time
 
 import pytest
-from harness import Server, eventually
-from resp import Closed, Peer, command
+from harness import Server, eventually, mint_name, unhurried
+from resp import Closed, Peer, command, pairs
 
 SECRET = "correct-horse-battery-staple"
 
@@ -36,10 +36,14 @@ def test_a_disk_that_fails_leaves_one_reply_for_each_command_and_no_win(tmp_path
     """A look-up that the ledger still works on when the disk fails gave its WON to another command."""
     with Server(segment_mb=4) as server:
         with Peer(server) as peer:
-            past = peer.ask("SALE.CREATE", "past", 5, "CLOSES", int(time.time() * 1000) + 1200)
-            assert peer.ask("SALE.GRAB", "past", "ann", "KEY", "k")[0] == "WON"
+            def won_before(closes_in_s):
+                past = peer.ask("SALE.CREATE", mint_name("past"), 5, "CLOSES", int((time.time() + closes_in_s) * 1000))
+                assert peer.ask("SALE.GRAB", past, "ann", "KEY", "k")[0] == "WON"
+                return past
+            past = unhurried(won_before)
             peer.ask("SALE.CREATE", "tickets", 50)
-            time.sleep(2)
+            eventually(lambda: pairs(peer.ask("SALE.INFO", past))["state"] == "closed")
+            time.sleep(1)
         server.stop()
         segment = sorted((server.data / "journal").glob("*.seg"))[-1]
         paths = [word for path in (segment, server.data / "ledger.db", server.data / "ledger.db-shm") for word in ("-P", str(path))]
@@ -62,7 +66,7 @@ def test_a_stranger_that_reads_slowly_gains_no_time(guarded):
         stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stranger.connect((guarded.host, guarded.resp_port))
         stranger.settimeout(0.2)
-        end = time.monotonic() + 25
+        end = time.monotonic() + 60
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             while time.monotonic() < end:
                 try:
@@ -79,8 +83,8 @@ def test_a_stranger_that_reads_slowly_gains_no_time(guarded):
 
 def test_a_stranger_that_says_reset_gains_no_time(guarded):
     with Peer(guarded) as stranger:
-        end = time.monotonic() + 25
-        with pytest.raises((Closed, BrokenPipeError)):
+        end = time.monotonic() + 60
+        with pytest.raises((Closed, BrokenPipeError, ConnectionResetError)):
             while time.monotonic() < end:
                 assert stranger.ask("RESET") == "RESET"
                 time.sleep(0.5)

@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from harness import Shop, crowd, eventually, mint_name, problem, request_bytes, time_text
+from harness import Shop, crowd, eventually, mint_name, problem, request_bytes, time_text, unhurried
 from provider import Provider
 
 
@@ -115,7 +115,7 @@ def test_the_series_is_dense_ends_now_and_has_the_length_asked_for(shop):
         series = stats(shop, sale, f"?seconds={seconds}")["series"]
         times = [at_ms(second["at"]) for second in series]
         assert len(series) == seconds and times == list(range(times[0], times[0] + seconds * 1000, 1000))
-        assert abs(times[-1] - time.time() * 1000) < 10000
+        assert abs(times[-1] - time.time() * 1000) < 60000
     for wrong in ("0", "3601", "-1", "x", "1.5", "", "99999999999999999999"):
         problem(shop.client.get(f"/v1/sales/{sale}/stats?seconds={wrong}", shop.seller_token), 400, "BAD_INPUT", "seconds")
 
@@ -170,14 +170,18 @@ def test_withdrawing_what_is_left_is_not_selling_out(shop):
 def test_what_became_of_holds_is_counted_by_state(shop, server, late):
     """Ten holds of two units: three paid, two cancelled, five expired; then one late payment of each kind."""
     provider = Provider(server)
-    sale = shop.sale(stock=20, units_per_grab_max=2, pay_within_s=2, late_payment=late, price=100, currency="EUR")["id"]
-    orders = [shop.win(sale, f"buyer-{i}", units=2) for i in range(10)]
-    seen = stats(shop, sale)
-    assert seen["orders"]["held"] == {"orders": 10, "units": 20} and seen["sold_out_at"] == orders[-1]["won_at"]
-    for order in orders[:3]:
-        provider.paid(shop.client, order)
-    for order in orders[3:5]:
-        assert shop.client.post(f"/v1/orders/{order['no']}/cancel", None, shop.buyer(order["buyer"])).status == 200
+
+    def in_time(pay_within_s):
+        sale = shop.sale(stock=20, units_per_grab_max=2, pay_within_s=pay_within_s, late_payment=late, price=100, currency="EUR")["id"]
+        orders = [shop.win(sale, f"buyer-{i}", units=2) for i in range(10)]
+        seen = stats(shop, sale)
+        assert seen["orders"]["held"] == {"orders": 10, "units": 20} and seen["sold_out_at"] == orders[-1]["won_at"]
+        for order in orders[:3]:
+            provider.paid(shop.client, order)
+        for order in orders[3:5]:
+            assert shop.client.post(f"/v1/orders/{order['no']}/cancel", None, shop.buyer(order["buyer"])).status == 200
+        return sale, orders
+    sale, orders = unhurried(in_time, 2, 10, 40)
     eventually(lambda: stats(shop, sale)["orders"]["expired"]["orders"] == 5, 20)
     seen = stats(shop, sale)
     assert {state: tuple(row.values()) for state, row in seen["orders"].items()} == {

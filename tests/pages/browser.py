@@ -5,7 +5,8 @@ import pathlib
 
 from harness import eventually
 from selenium import webdriver
-from selenium.common.exceptions import JavascriptException, StaleElementReferenceException, WebDriverException
+from selenium.common.exceptions import (ElementClickInterceptedException, ElementNotInteractableException, JavascriptException,
+                                        StaleElementReferenceException, WebDriverException)
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -26,8 +27,8 @@ class Browser:
             options.add_argument(switch)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
-        self.driver.set_page_load_timeout(30)
-        self.driver.set_script_timeout(60)
+        self.driver.set_page_load_timeout(90)
+        self.driver.set_script_timeout(90)
 
     def close(self):
         self.driver.quit()
@@ -157,8 +158,8 @@ class Page:
                 self.driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", element)
                 element.click()
                 return True
-            except StaleElementReferenceException:
-                return False
+            except (StaleElementReferenceException, ElementClickInterceptedException, ElementNotInteractableException):
+                return False  # it is being drawn
         eventually(pressed, seconds)
 
     def write(self, selector, words):
