@@ -294,6 +294,7 @@ static int demo_end(struct demo *demo, enum outcome outcome)
         return EXIT_FAILED;
     }
     fflush(stdout);
+    demo_folder_keep(shop->folder);
     fprintf(stderr, "\nstampede: %s; what there is stays in %s\n",
             outcome == OUTCOME_NONE ? "it did not come to the proof" : "the numbers do not add up", shop->folder);
     return EXIT_FAILED;

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,32 +26,9 @@
  * of the crowd come from this machine. */
 #define DEMO_LIMITS "user_grab_per_s=5,user_grab_burst=10,ip_grab_per_s=0,ip_write_per_s=0,ip_query_per_s=0"
 
-static bool folder_make(struct demo_shop *shop)
-{
-    const char *place = getenv("TMPDIR");
-    if (place == NULL || place[0] == '\0') place = "/tmp";
-    int len = snprintf(shop->folder, sizeof shop->folder, "%s/stampede-demo-XXXXXX", place);
-    if (len < 0 || (size_t)len >= sizeof shop->folder || mkdtemp(shop->folder) == NULL) {
-        fprintf(stderr, "stampede: cannot make a folder in %s: %s\n", place, strerror(errno));
-        shop->folder[0] = '\0';
-        return false;
-    }
-    snprintf(shop->data, sizeof shop->data, "%s/data", shop->folder);
-    return true;
-}
-
-static int path_remove(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-    (void)about;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
 void demo_shop_remove(struct demo_shop *shop)
 {
-    if (shop->folder[0] != '\0' && nftw(shop->folder, path_remove, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        fprintf(stderr, "stampede: %s could not be removed: %s\n", shop->folder, strerror(errno));
+    if (shop->folder[0] != '\0') demo_folder_remove(shop->folder);
     shop->folder[0] = '\0';
 }
 
@@ -164,7 +140,9 @@ bool demo_shop_start(struct demo_shop *shop)
     int ready[2];
     pid_t parent = getpid();
     password_make(shop);
-    if (!folder_make(shop) || !admin_make(shop) || !call_open(&shop->call)) return false;
+    if (!demo_folder_make(shop->folder)) return false;
+    snprintf(shop->data, sizeof shop->data, "%s/data", shop->folder);
+    if (!admin_make(shop) || !call_open(&shop->call)) return false;
     if (pipe2(ready, O_CLOEXEC) != 0) return false;
     fflush(NULL);
     shop->pid = fork();

@@ -5,10 +5,10 @@
 
 #include "command/command.h"
 #include "command/demo_call.h"
+#include "command/demo_folder.h"
 
 #include <sys/types.h>
 
-#define DEMO_PATH_BYTES 480 /* room is left for names in it */
 #define DEMO_PASSWORD_BYTES 13
 
 struct demo_shop {

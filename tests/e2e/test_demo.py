@@ -19,10 +19,10 @@ SHORT = ["--open-in", "1", "--seconds", "2", "--buyers", "400", "--bots", "3", "
 class Demo:
     """One that runs, and what it has said so far."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, env=None):
         # A session of its own, so that Ctrl-C can be sent as a terminal does: to the whole group.
         self.process = subprocess.Popen([BINARY, "demo", *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        env=environment(), start_new_session=True, preexec_fn=end_with_parent)
+                                        env=environment(env), start_new_session=True, preexec_fn=end_with_parent)
         self.out = b""
         os.set_blocking(self.process.stdout.fileno(), False)
         self.base = self.waits_for(r"look +(http://\S+)/")
@@ -75,8 +75,8 @@ def is_running(pid):
 def demo():
     made = []
 
-    def make(*flags):
-        made.append(Demo(*flags))
+    def make(*flags, **more):
+        made.append(Demo(*flags, **more))
         return made[-1]
 
     yield make
@@ -111,12 +111,34 @@ def test_control_c_leaves_no_server_and_no_folder(demo):
     assert not one.answers() and not one.folder.exists()
 
 
-def test_a_demo_that_is_killed_takes_its_server_along(demo):
-    one = demo("--open-in", "600")
-    assert one.answers()
-    one.process.kill()
-    one.ended()
-    assert not one.answers()
+def test_a_demo_that_is_killed_takes_its_server_along_and_the_next_one_removes_its_folder(demo, tmp_path):
+    there = {"TMPDIR": str(tmp_path)}
+    killed = demo("--open-in", "600", env=there)
+    assert killed.answers()
+    killed.process.kill()
+    killed.ended()
+    assert not killed.answers()
+    assert killed.folder.parent == tmp_path and (killed.folder / "data" / "ledger.db").is_file()
+    kept, elsewhere, link, other = (tmp_path / name for name in ("stampede-demo-keptkp", "elsewhere", "stampede-demo-linked", "stampede-demo-longer1"))
+    for folder in (kept, elsewhere, other):
+        folder.mkdir()
+        (folder / "what").write_text("is to be looked at")
+    for folder in (elsewhere, other):
+        (folder / "lock").write_text("")
+    link.symlink_to(elsewhere)
+    runs = demo("--open-in", "600", env=there)
+    assert not killed.folder.exists() and f"removing {killed.folder}" in runs.text()
+    second = demo("--open-in", "600", env=there)
+    assert runs.answers() and runs.folder.is_dir() and "removing" not in second.text()
+    runs.process.kill()
+    runs.ended()
+    second.press_control_c()
+    assert second.ended() == 1 and not second.folder.exists() and runs.folder.is_dir(), "each removes its own"
+    third = demo("--open-in", "600", env=there)
+    third.press_control_c()
+    assert third.ended() == 1
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (kept, elsewhere, link, other)}
+    assert all((folder / "what").is_file() for folder in (kept, link, other))
 
 
 def test_keep_serves_after_the_proof_until_control_c(demo):
@@ -136,7 +158,7 @@ def test_a_ledger_that_was_tampered_with_does_not_add_up(demo):
     assert one.ended() == 1, one.text()
     assert re.search(r"WRONG +\d+ wins were told, \d+ of them are in the ledger, 1 with another buyer", one.text()), one.text()
     assert "audit: FAILED" in one.text() and "\nthe numbers add up" not in one.text(), one.text()
-    assert one.folder.is_dir(), "what was found is there to be looked at"
+    assert one.folder.is_dir() and not (one.folder / "lock").exists(), "what was found is there to be looked at, and no later demo removes it"
 
 
 @pytest.mark.parametrize("flags", [["--buyers", "0"], ["--buyers"], ["--http", "nowhere"], ["--crowd", "5"], ["now"], ["--seconds=1.5"]])
