@@ -1,9 +1,8 @@
 /* Whom the shop turns away: users and addresses. */
 
-import { ask } from '../shared/api.js';
 import { h } from '../shared/dom.js';
 import { text } from '../shared/text.js';
-import { act, announce, button, field, heading, heard, named, outcome, row, table } from './parts.js';
+import { act, announce, button, field, heading, heard, named, outcome, paged, row, table } from './parts.js';
 
 const PAGE = 100;
 
@@ -13,13 +12,11 @@ export async function blocksView(place, parameters, signal) {
   const grid = table(text('menu.blocks'), columns, text('blocks.none'));
   const kind = field(text('blocks.kind'), h('select', { name: 'kind' }, ['user', 'ip'].map((one) => h('option', { value: one }, text(`blocks.${one}`)))));
   const whom = field(text('blocks.whom'), h('input', { name: 'whom', required: true, maxlength: 128, autocomplete: 'off' }), text('blocks.why'));
-  let items = [];
-  let next = null;
 
   const remove = async (pressed, entry) => {
     if (await act(pressed, told, 'DELETE', `/v1/blocks/${encodeURIComponent(entry)}`) === null) return;
     told.good(text('blocks.removed', { entry }));
-    await heard(told, signal, load(null));
+    await heard(told, signal, list.load());
     whom.input.focus();
   };
   const line = ({ entry }) => {
@@ -27,18 +24,7 @@ export async function blocksView(place, parameters, signal) {
     const drop = button(text('blocks.remove'), (pressed) => remove(pressed, entry), { class: 'small', 'aria-label': text('blocks.remove_one', { entry }) });
     return row(columns, text(`blocks.${word}`), named(rest.join(' ')), drop);
   };
-  const more = button(text('more'), () => heard(told, signal, load(next)), { class: 'quiet', hidden: true });
-  async function load(cursor) {
-    const answer = await ask('GET', `/v1/blocks?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`, { signal });
-    if (!answer.ok) {
-      told.bad(answer);
-      return;
-    }
-    items = cursor ? [...items, ...answer.body.items] : answer.body.items;
-    next = answer.body.next;
-    more.hidden = next === null;
-    grid.rows(items.map(line));
-  }
+  const list = paged(grid, told, signal, (cursor) => `/v1/blocks?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`, line);
   const add = h('button', { type: 'submit', class: 'primary', id: 'block' }, text('blocks.add'));
   const submit = async (event) => {
     event.preventDefault();
@@ -48,10 +34,10 @@ export async function blocksView(place, parameters, signal) {
     told.good(text(answer.status === 200 ? 'blocks.had' : 'blocks.added', { entry: answer.body.entry }));
     announce(text('blocks.added', { entry: answer.body.entry }));
     whom.input.value = '';
-    await heard(told, signal, load(null));
+    await heard(told, signal, list.load());
   };
   place.append(heading(text('menu.blocks')), h('p', { class: 'soft lead' }, text('blocks.lead')),
     h('form', { class: 'card inline', on: { submit } }, kind.place, whom.place, add), told.place,
-    h('section', { class: 'card flush' }, grid.place), h('div', { class: 'row' }, more));
-  await load(null);
+    h('section', { class: 'card flush' }, grid.place), h('div', { class: 'row' }, list.more));
+  await list.load();
 }

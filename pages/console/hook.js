@@ -44,8 +44,8 @@ export async function hookView(place, parameters, signal) {
   const save = h('button', { type: 'submit', class: 'primary', id: 'hook-save' }, text('hook.save'));
   const test = button(text('hook.test'), async (pressed) => {
     if (await act(pressed, told, 'POST', '/v1/webhook/test') !== null) told.good(text('hook.tested'));
-  }, { hidden: true });
-  const rotate = button(text('hook.rotate'), (pressed) => put(pressed, { url: url.input.value, rotate: true }), { hidden: true });
+  }, { hidden: true, id: 'hook-test' });
+  const rotate = button(text('hook.rotate'), (pressed) => put(pressed, { url: url.input.value, rotate: true }), { hidden: true, id: 'hook-rotate' });
   const remove = button(text('hook.remove'), async (pressed) => {
     const yes = await dialog({ title: text('hook.remove'), fields: [h('p', {}, text('hook.remove_why'))], accept: text('hook.remove'), danger: true });
     if (yes && await act(pressed, told, 'DELETE', '/v1/webhook') !== null) {
@@ -54,7 +54,7 @@ export async function hookView(place, parameters, signal) {
       told.good(text('hook.removed'));
       await heard(told, signal, load());
     }
-  }, { class: 'danger', hidden: true });
+  }, { class: 'danger', hidden: true, id: 'hook-remove' });
   const submit = (event) => {
     event.preventDefault();
     put(save, { url: url.input.value });

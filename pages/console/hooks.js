@@ -12,7 +12,6 @@ export function hooksView(place, parameters, signal) {
   const columns = [['sale.seller', ''], ['hook.url', 'wide'], ['hook.pending', 'end'], ['hook.failed', 'end'], ['hook.last_failure', 'wide'], ['', 'end']];
   const grid = table(text('menu.hooks'), columns, text('hooks.none'));
   const shown = h('section', { class: 'card flush', hidden: true, id: 'deliveries' });
-  let seen = '';
 
   const open = (seller) => {
     const deliveries = deliveriesMake(seller, told, signal, () => heard(told, signal, load()));
@@ -32,13 +31,7 @@ export function hooksView(place, parameters, signal) {
       told.bad(answer);
       return;
     }
-    // Rows stay as they are while nothing has changed, so that nobody loses the button under their finger.
-    const text_ = JSON.stringify(answer.body.items);
-    if (text_ === seen) return;
-    seen = text_;
-    const held = document.activeElement?.dataset.seller;
     grid.rows(answer.body.items.map(line));
-    if (held !== undefined) grid.place.querySelector(`[data-seller="${CSS.escape(held)}"]`)?.focus();
   }
   place.append(heading(text('menu.hooks')), told.place, h('section', { class: 'card flush' }, grid.place), shown);
   repeat(3000, signal, told, load);

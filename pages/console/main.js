@@ -5,6 +5,7 @@ import { h, said, svg } from '../shared/dom.js';
 import { routeGo, routeShow, routeStart } from '../shared/route.js';
 import { languageStart, languageSwitch, languageWatch, text } from '../shared/text.js';
 import { blocksView } from './blocks.js';
+import { eventsView } from './events.js';
 import { hookView } from './hook.js';
 import { hooksView } from './hooks.js';
 import { limitsView } from './limits.js';
@@ -18,10 +19,10 @@ import { salesView } from './sales.js';
 
 /* Where each role may go, in the order of the menu. */
 const MENU = {
-  seller: [['/console', 'menu.sales'], ['/console/hook', 'menu.hook']],
+  seller: [['/console', 'menu.sales'], ['/console/events', 'menu.events'], ['/console/hook', 'menu.hook']],
   admin: [
-    ['/console', 'menu.sales'], ['/console/nodes', 'menu.nodes'], ['/console/limits', 'menu.limits'], ['/console/blocks', 'menu.blocks'],
-    ['/console/hooks', 'menu.hooks'], ['/console/log', 'menu.log'],
+    ['/console', 'menu.sales'], ['/console/events', 'menu.events'], ['/console/nodes', 'menu.nodes'], ['/console/limits', 'menu.limits'],
+    ['/console/blocks', 'menu.blocks'], ['/console/hooks', 'menu.hooks'], ['/console/log', 'menu.log'],
   ],
 };
 
@@ -85,6 +86,7 @@ const ROUTES = [
   ['/console/sales/new', only(SELLING, formView)],
   ['/console/sales/:sale', only(SELLING, saleView)],
   ['/console/edit/:sale', only(SELLING, formView)],
+  ['/console/events', only(SELLING, eventsView)],
   ['/console/hook', only(['seller'], hookView)],
   ['/console/nodes', only(['admin'], nodesView)],
   ['/console/limits', only(['admin'], limitsView)],

@@ -105,7 +105,8 @@ export function field(label, input, hint) {
   return { place, input, wrong };
 }
 
-/* columns: [[key of its heading, class]]. The rows are replaced as a whole; where there are none, empty is said. */
+/* columns: [[key of its heading, class]]. The rows are replaced as a whole; where there are none, empty is said. What has not changed stays, so
+ * that nobody loses the button under their finger; and whoever had the focus on something that is still there keeps it. */
 export function table(caption, columns, empty) {
   const body = h('tbody');
   const nothing = h('p', { class: 'soft pad' }, empty);
@@ -115,7 +116,10 @@ export function table(caption, columns, empty) {
   const scroll = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, grid);
   const place = h('div', { class: 'tabled' }, scroll, nothing);
   const rows = (list) => {
+    if (list.length > 0 && list.map((one) => one.outerHTML).join('') === body.innerHTML) return;
+    const focused = body.contains(document.activeElement) ? document.activeElement.outerHTML : null;
     body.replaceChildren(...list);
+    if (focused !== null) [...body.querySelectorAll('a, button')].find((one) => one.outerHTML === focused)?.focus({ preventScroll: true });
     nothing.hidden = list.length > 0;
     scroll.hidden = list.length === 0;
   };
@@ -126,6 +130,26 @@ export function table(caption, columns, empty) {
 
 export function row(columns, ...cells) {
   return h('tr', {}, cells.map((cell, i) => h('td', { class: columns[i]?.[1] }, cell)));
+}
+
+/* A list in a table, page by page. path(cursor): where it is asked for; line(item): its row. load() begins anew, and is false where that was
+ * told to be bad; more is the button for the next page. */
+export function paged(grid, told, signal, path, line) {
+  const more = button(text('more'), () => heard(told, signal, load(list.next)), { class: 'quiet', hidden: true });
+  const list = { items: [], next: null, more, load };
+  async function load(cursor = null) {
+    const answer = await ask('GET', path(cursor), { signal });
+    if (!answer.ok) {
+      told.bad(answer);
+      return false;
+    }
+    list.items = cursor === null ? answer.body.items : [...list.items, ...answer.body.items];
+    list.next = answer.body.next;
+    more.hidden = list.next === null;
+    grid.rows(list.items.map(line));
+    return true;
+  }
+  return list;
 }
 
 const KINDS = { open: 'good', upcoming: 'accent', paused: 'warn', sold_out: 'bad', closed: '', held: 'warn', paid: 'good', refund_due: 'bad', expired: '', cancelled: '' };

@@ -6,6 +6,7 @@ import { h } from '../shared/dom.js';
 import { routeGo } from '../shared/route.js';
 import { text } from '../shared/text.js';
 import { act, announce, field, heading, outcome, problemText } from './parts.js';
+import { whenInput, whenRead, whenWrite, whenZone } from './when.js';
 
 /* What may change while a sale is open. */
 const WHILE_OPEN = ['name', 'description', 'closes_at', 'pay_within_s', 'line'];
@@ -32,26 +33,20 @@ export function priceWrite(minor, currency) {
   return places === 0 ? all : `${all.slice(0, -places)}.${all.slice(-places)}`;
 }
 
-function localTime(at) {
-  const date = new Date(Date.parse(at));
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
-}
-
 const whole = (properties) => h('input', { inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', ...properties });
 
 /* Each: its input, how it is read (undefined where nothing is wrong but nothing given), how it is written into the input. */
 function fieldsMake() {
-  const when = () => h('input', { type: 'datetime-local', step: 1 });
   const choice = (name, words) => h('select', { name }, words.map((word) => h('option', { value: word }, text(`${name}.${word}`))));
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const zone = whenZone();
   const rows = {
     name: h('input', { maxlength: 128, required: true, autocomplete: 'off' }),
     description: h('textarea', { rows: 3, maxlength: 2000 }),
     stock: whole({ required: true, value: '100' }),
     price: h('input', { inputmode: 'decimal', autocomplete: 'off' }),
     currency: h('input', { maxlength: 3, pattern: '[A-Z]{3}', autocomplete: 'off', spellcheck: 'false', list: 'currencies' }),
-    opens_at: when(),
-    closes_at: when(),
+    opens_at: whenInput(),
+    closes_at: whenInput(),
     units_per_grab_max: whole({ required: true, value: '1' }),
     grabs_per_buyer_max: whole({ required: true, value: '1' }),
     pay_within_s: whole({}),
@@ -87,9 +82,9 @@ class FieldError extends Error {
 }
 
 function timeRead(fields, name) {
-  const { value, validity } = fields[name].input;
-  if (validity.badInput) throw new FieldError(name, text('form.wrong.time'));
-  return value === '' ? null : new Date(value).toISOString();
+  const at = whenRead(fields[name].input);
+  if (at === undefined) throw new FieldError(name, text('form.wrong.time'));
+  return at;
 }
 
 function lineRead(fields) {
@@ -130,7 +125,7 @@ function termsWrite(fields, sale) {
   for (const name of ['name', 'description', 'currency', 'units_per_grab_max', 'grabs_per_buyer_max', 'pay_within_s', 'late_payment', 'admission', 'tokens_max', 'admit_max'])
     fields[name].input.value = sale[name] ?? '';
   fields.price.input.value = sale.price === null ? '' : priceWrite(sale.price, sale.currency);
-  for (const name of ['opens_at', 'closes_at']) fields[name].input.value = sale[name] === null ? '' : localTime(sale[name]);
+  for (const name of ['opens_at', 'closes_at']) whenWrite(fields[name].input, sale[name]);
   if (typeof sale.line === 'string') fields.line_name.input.value = sale.line;
   else for (const [name, value] of Object.entries(sale.line ?? {})) fields[`line_${name}`].input.value = value;
 }

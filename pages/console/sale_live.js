@@ -284,7 +284,9 @@ function untilSeen(signal) {
 
 /* Watches until the sale is over or nobody looks any more; comes again where the server was lost, or the page was hidden. */
 async function watch(live, refresh) {
-  for (let again = false; !live.signal.aborted; again = true) {
+  for (let again = false; ; again = true) {
+    await untilSeen(live.signal);
+    if (live.signal.aborted) return;
     let reason = null;
     const signal = whileSeen(live.signal);
     try {
@@ -309,7 +311,6 @@ async function watch(live, refresh) {
     if (live.signal.aborted) return;
     live.linked('lost', 'warn');
     await pause(AGAIN_MS, live.signal);
-    await untilSeen(live.signal);
   }
 }
 

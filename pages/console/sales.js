@@ -1,10 +1,10 @@
 /* The sales: a seller's own, or for operators everyone's. */
 
-import { ask, session } from '../shared/api.js';
+import { session } from '../shared/api.js';
 import { h } from '../shared/dom.js';
 import { count, moment } from '../shared/format.js';
 import { text } from '../shared/text.js';
-import { button, field, heading, heard, named, outcome, repeat, row, stateChip, table } from './parts.js';
+import { field, heading, named, outcome, paged, repeat, row, stateChip, table } from './parts.js';
 
 const PAGE = 50;
 const STATES = ['open', 'upcoming', 'paused', 'sold_out', 'closed'];
@@ -25,8 +25,6 @@ export function salesView(place, parameters, signal) {
   const grid = table(text('menu.sales'), columns, text('sales.none'));
   const state = field(text('sale.state'), h('select', { id: 'state' }, h('option', { value: '' }, text('all')), STATES.map((one) => h('option', { value: one }, text(`state.${one}`)))));
   const seller = field(text('sale.seller'), h('input', { type: 'search', maxlength: 64, autocomplete: 'off' }));
-  let items = [];
-  let next = null;
 
   const path = (cursor) => {
     const query = new URLSearchParams({ limit: PAGE });
@@ -36,32 +34,23 @@ export function salesView(place, parameters, signal) {
     if (cursor) query.set('cursor', cursor);
     return `/v1/sales?${query}`;
   };
-  const more = button(text('more'), () => heard(told, signal, load(next)), { class: 'quiet', hidden: true });
   const line = (sale) => row(columns,
     h('a', { href: `/console/sales/${sale.id}` }, named(sale.name)), ...(admin ? [named(sale.seller)] : []), stateChip(sale.state),
     count(sale.available), stockBar(sale), count(sale.held), count(sale.sold), moment(Date.parse(sale.opens_at), Date.parse(sale.now)));
-  async function load(cursor) {
-    const answer = await ask('GET', path(cursor), { signal });
-    if (!answer.ok) {
-      told.bad(answer);
-      return;
-    }
-    told.clear();
-    items = cursor ? [...items, ...answer.body.items] : answer.body.items;
-    next = answer.body.next;
-    more.hidden = next === null;
-    grid.rows(items.map(line));
-  }
+  const list = paged(grid, told, signal, path, line);
+  const load = async () => {
+    if (await list.load()) told.clear();
+  };
 
   place.append(
     heading(text('menu.sales'), h('a', { class: 'button primary', href: '/console/sales/new', id: 'new' }, text('sales.new'))),
     h('div', { class: 'filters' }, state.place, admin && seller.place), told.place,
-    h('section', { class: 'card flush' }, grid.place), h('div', { class: 'row' }, more));
+    h('section', { class: 'card flush' }, grid.place), h('div', { class: 'row' }, list.more));
   // Whoever has asked for more pages reads, and is not to lose the place.
-  const again = repeat(3000, signal, told, () => (items.length <= PAGE ? load(null) : undefined));
+  const again = repeat(3000, signal, told, () => (list.items.length <= PAGE ? load() : undefined));
   for (const input of [state.input, seller.input]) {
     input.addEventListener('input', () => {
-      items = [];
+      list.items = [];
       again();
     });
   }

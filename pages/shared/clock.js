@@ -3,8 +3,9 @@
  * Answers tell the server's time. The one that came quickest says it best: it was true at some moment between asking and hearing. */
 
 const SAMPLE_AGE_MS = 120000;
+const SLEPT_MS_MIN = 1000;
 
-let best = null; // { offset, spread, at }
+let best = null; // { offset, spread, at, wall }
 
 /* now: of an answer, RFC 3339. asked, heard: performance.now(). */
 export function clockLearn(now, asked, heard) {
@@ -13,12 +14,21 @@ export function clockLearn(now, asked, heard) {
   const spread = heard - asked;
   const stale = best === null || heard - best.at > SAMPLE_AGE_MS;
   if (!stale && spread >= best.spread) return;
-  best = { offset: told - (asked + heard) / 2, spread, at: heard };
+  best = { offset: told - (asked + heard) / 2, spread, at: heard, wall: Date.now() };
 }
 
-/* A machine that slept may have stopped its count. */
-export function clockForget() {
-  best = null;
+/* A machine that slept may have stopped its count: what its wall clock has gone further by is added, and the next answer counts, however long it
+ * takes. */
+export function clockDoubt() {
+  if (best === null) return;
+  const [at, wall] = [performance.now(), Date.now()];
+  const slept = wall - best.wall - (at - best.at);
+  best = { offset: best.offset + (slept > SLEPT_MS_MIN ? slept : 0), spread: Infinity, at, wall };
+}
+
+/* Whether an answer with the time is not needed. */
+export function clockSure() {
+  return best !== null && best.spread !== Infinity;
 }
 
 /* Milliseconds since 1970, as the server counts them. */
@@ -53,4 +63,12 @@ export function pause(ms, signal) {
     const timer = setTimeout(done, ms);
     signal?.addEventListener('abort', () => { clearTimeout(timer); done(); }, { once: true });
   });
+}
+
+/* The same, and it ends as well when the page is looked at again. */
+export async function pauseUnseen(ms, signal) {
+  const ends = new AbortController();
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) ends.abort(); }, { signal: ends.signal });
+  await pause(ms, either(ends.signal, signal));
+  ends.abort();
 }

@@ -18,11 +18,11 @@ export function money(minor, currency) {
   }
 }
 
-/* A moment, with its day where that is not today. */
+/* A moment, with its day where that is not today, and with its year where that is another. */
 export function moment(at, now = Date.now()) {
-  const date = new Date(at);
-  const today = new Date(now).toDateString() === date.toDateString();
-  const day = today ? {} : { month: 'short', day: 'numeric', weekday: 'short' };
+  const [date, today] = [new Date(at), new Date(now)];
+  const year = date.getFullYear() === today.getFullYear() ? { weekday: 'short' } : { year: 'numeric' };
+  const day = date.toDateString() === today.toDateString() ? {} : { month: 'short', day: 'numeric', ...year };
   return new Intl.DateTimeFormat(language(), { ...day, hour: '2-digit', minute: '2-digit' }).format(date);
 }
 

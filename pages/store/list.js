@@ -1,7 +1,7 @@
 /* Every sale: now, soon and over. */
 
 import { ask, Unreachable } from '../shared/api.js';
-import { clockNow, every, pause } from '../shared/clock.js';
+import { clockNow, every, pauseUnseen } from '../shared/clock.js';
 import { h, said, say } from '../shared/dom.js';
 import { money, moment } from '../shared/format.js';
 import { text } from '../shared/text.js';
@@ -103,7 +103,7 @@ export function listView(place, _, signal) {
         say(trouble, text('offline'));
         trouble.hidden = false;
       }
-      await pause(trouble.hidden ? REFRESH_MS * (0.8 + Math.random() * 0.4) : 3000, signal);
+      await pauseUnseen(trouble.hidden ? REFRESH_MS * (0.8 + Math.random() * 0.4) : 3000, signal);
     }
   })();
 }

@@ -1,7 +1,7 @@
 /* One sale, and the button. */
 
 import { ask, session, Unreachable } from '../shared/api.js';
-import { clockNow, every, pause } from '../shared/clock.js';
+import { clockNow, clockSure, every, pause, pauseUnseen } from '../shared/clock.js';
 import { h, said, say, show } from '../shared/dom.js';
 import { clockText, count, money, moment } from '../shared/format.js';
 import { routeGo } from '../shared/route.js';
@@ -147,9 +147,9 @@ class SalePage {
     this.update();
   }
 
-  /* The sale as it stands now. */
+  /* The sale as it stands now; where it is the same as before, only that is said, and no time. */
   async look(fresh = false) {
-    const answer = await ask('GET', `/v1/sales/${this.sale.id}`, { etag: fresh ? null : this.etag, signal: this.signal });
+    const answer = await ask('GET', `/v1/sales/${this.sale.id}`, { etag: fresh || !clockSure() ? null : this.etag, signal: this.signal });
     if (answer.status === 304 || !answer.ok) return answer.status === 304;
     this.etag = answer.etag;
     this.sale = answer.body;
@@ -162,7 +162,7 @@ class SalePage {
     while (!this.signal.aborted) {
       const state = stateNow(this.sale);
       const soon = state === 'upcoming' && Date.parse(this.sale.opens_at) - clockNow() < 15000;
-      await pause((soon ? 2000 : LOOK_MS[state]) * (0.85 + Math.random() * 0.3), this.signal);
+      await pauseUnseen((soon ? 2000 : LOOK_MS[state]) * (0.85 + Math.random() * 0.3), this.signal);
       if (document.hidden || this.signal.aborted) continue;
       try {
         this.trouble = !await this.look();

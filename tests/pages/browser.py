@@ -1,5 +1,6 @@
 """A real Chromium, and one page in it as a person meets it."""
 
+import contextlib
 import json
 import pathlib
 
@@ -17,7 +18,7 @@ DESK, PHONE = (1200, 900), (360, 740)
 SWITCHES = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-extensions",
             "--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-sync"]
 # What a browser logs about answers that a test asked for; everything else there is a mistake of ours.
-EXPECTED = ("Failed to load resource", "net::ERR_")
+EXPECTED = ("Failed to load resource", "net::ERR_", "Failed to fetch dynamically imported module")
 
 
 class Browser:
@@ -36,6 +37,8 @@ class Browser:
 
 class Page:
     """One person at one site. What the browser kept of the person before is thrown away."""
+
+    SITE, ROLE = "store", "customer"
 
     def __init__(self, browser, server, port=None):
         self.driver = browser.driver
@@ -75,12 +78,38 @@ class Page:
         self.driver.refresh()
         return self
 
-    def enter(self, name, role="customer"):
+    def enter(self, name, role=None):
         """Logged in as if by the form, without the time a password takes."""
+        role = role or self.ROLE
         kept = {"name": name, "role": role, "token": self.server.token(name, role), "expires_at": "2099-01-01T00:00:00.000Z"}
         self.open("/pages.json")
-        self.driver.execute_script("localStorage.setItem('stampede.session.store', arguments[0])", json.dumps(kept))
+        self.driver.execute_script("localStorage.setItem(`stampede.session.${arguments[0]}`, arguments[1])", self.SITE, json.dumps(kept))
         return self
+
+    def token(self):
+        """Of whoever is logged in."""
+        return self.driver.execute_script("return JSON.parse(localStorage.getItem(`stampede.session.${arguments[0]}`)).token", self.SITE)
+
+    @contextlib.contextmanager
+    def injected(self, script):
+        """Runs before anything else in every page that is opened meanwhile."""
+        self.driver.execute_cdp_cmd("Page.enable", {})
+        made = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made["identifier"]})
+
+    @contextlib.contextmanager
+    def hidden(self):
+        """Its window is put away meanwhile."""
+        window = self.driver.execute_cdp_cmd("Browser.getWindowForTarget", {})["windowId"]
+        self.driver.execute_cdp_cmd("Browser.setWindowBounds", {"windowId": window, "bounds": {"windowState": "minimized"}})
+        eventually(lambda: self.driver.execute_script("return document.hidden"))
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Browser.setWindowBounds", {"windowId": window, "bounds": {"windowState": "normal"}})
 
     # What is there.
 
@@ -126,6 +155,10 @@ class Page:
     def comes_to(self, *states, seconds=15):
         """Waits until the button is in one of these states; which."""
         return self.waits(lambda: self.state() if self.state() in states else None, seconds, states)
+
+    def asked(self):
+        """How often the interface was asked since the page was loaded."""
+        return self.driver.execute_script("return performance.getEntriesByType('resource').filter((one) => one.name.includes('/v1/')).length")
 
     def listen(self):
         """From now on heard() has all that a screen reader is told, until the next reload."""
@@ -177,6 +210,11 @@ class Page:
             if self.driver.execute_script("return document.activeElement?.matches(arguments[0]) ?? false", selector):
                 return
         raise AssertionError(f"{selector} cannot be reached with the Tab key")
+
+    def fits(self):
+        """Nothing is wider than the screen."""
+        wide, screen = self.driver.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        return wide <= screen
 
     def shot(self, name):
         """Kept to be looked at."""

@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 from access import axe_text  # noqa: E402
 from browser import Browser, Page  # noqa: E402
+from console import Console  # noqa: E402
 from fixtures import own_server  # noqa: E402,F401
 from harness import Server, Shop  # noqa: E402
 
@@ -22,8 +23,14 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def server():
-    shared = Server("--demo-payments", "on").start()
+def server_flags():
+    """What the server of a module is started with; a module that needs something else has a fixture of the same name."""
+    return ["--demo-payments", "on"]
+
+
+@pytest.fixture(scope="module")
+def server(server_flags):
+    shared = Server(*server_flags).start()
     yield shared
     shared.close()
 
@@ -35,12 +42,21 @@ def shop(server):
     mine.close()
 
 
+def visited(page):
+    yield page
+    page.finish()
+
+
 @pytest.fixture
 def page(browser, server):
     """The site of the server, as nobody, in English, on a desk."""
-    one = Page(browser, server)
-    yield one
-    one.finish()
+    yield from visited(Page(browser, server))
+
+
+@pytest.fixture
+def console(browser, server):
+    """The console of the server, the same way."""
+    yield from visited(Console(browser, server))
 
 
 @pytest.fixture(scope="session")

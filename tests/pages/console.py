@@ -1,7 +1,5 @@
 """The console in a browser, as sellers and operators meet it."""
 
-import json
-
 from browser import Page
 from harness import eventually
 
@@ -14,11 +12,7 @@ WORDS = {
 
 
 class Console(Page):
-    def enter(self, name, role="seller"):
-        kept = {"name": name, "role": role, "token": self.server.token(name, role), "expires_at": "2099-01-01T00:00:00.000Z"}
-        self.open("/pages.json")
-        self.driver.execute_script("localStorage.setItem('stampede.session.console', arguments[0])", json.dumps(kept))
-        return self
+    SITE, ROLE = "console", "seller"
 
     def field(self, name):
         """Of the form of a sale."""
@@ -36,6 +30,16 @@ class Console(Page):
     def verdicts(self):
         return self.driver.execute_script("return Object.fromEntries([...document.querySelectorAll('[data-verdict]')].map((row) => [row.dataset.verdict, Number(row.dataset.total)]))")
 
+    def a_second(self):
+        """By verdict, as the page has it."""
+        return self.driver.execute_script(
+            "return Object.fromEntries([...document.querySelectorAll('[data-verdict]')].map((row) => [row.dataset.verdict, Number(row.lastChild.textContent.replaceAll(',', ''))]))")
+
+    def curve(self, name):
+        """The numbers beside it, the newest first: [[time, …]]."""
+        return self.driver.execute_script(
+            "return [...document.querySelectorAll(`#plot-${arguments[0]} tbody tr`)].map((row) => [...row.cells].map((cell) => cell.textContent))", name)
+
     def sale_state(self):
         return self.driver.execute_script("return document.querySelector('#sale-state [data-state]')?.dataset.state ?? null")
 
@@ -51,7 +55,11 @@ class Console(Page):
     def sale_id(self):
         return self.driver.current_url.rpartition("/")[2]
 
-    def fits(self):
-        """Nothing is wider than the screen."""
-        wide, screen = self.driver.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-        return wide <= screen
+    def marks(self, selector, name):
+        """An attribute of each, at one moment: what is drawn anew every few seconds is not to be held on to."""
+        return self.driver.execute_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.getAttribute(arguments[1]))", selector, name)
+
+    def facts(self, node):
+        """What the card of a node says: {fact: text}."""
+        return self.driver.execute_script(
+            "return Object.fromEntries([...document.querySelectorAll(`.node[data-node='${arguments[0]}'] [data-fact]`)].map((row) => [row.dataset.fact, row.querySelector('dd').textContent]))", node)

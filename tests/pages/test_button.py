@@ -1,34 +1,54 @@
 """The one big button: each of its states, what it says, and that a reload finds the same."""
 
+import re
 import threading
+import time
 
 import pytest
-from browser import Page
+from access import complaints
+from browser import DESK, PHONE, Page
 from cutter import Cutter
 from harness import Shop, mint_name, time_text
+
+LOOKED_AT = {"login", "wait", "grab", "won", "sold_out", "paused"}
+HOUR_OFF = "{ const now = Date.now; Date.now = () => now() + 3600000; }"
 
 
 def label(page):
     return page.text("#grab")
 
 
-def stays(page, state, words=None, **more):
-    """In this state, and after a reload in the same."""
-    page.comes_to(state, **more)
-    if words:
-        page.says(words, "#grab")
-    page.shot(f"button-{state}")
-    page.reload()
-    page.comes_to(state, **more)
-    if words:
-        page.says(words, "#grab")
+@pytest.fixture
+def stays(axe):
+    def check(page, state, words=None, **more):
+        """In this state: in two languages, on a narrow screen, with a screen reader where test_access.py has not been, and after a reload."""
+        def is_so():
+            page.comes_to(state, **more)
+            if words:
+                page.says(words, "#grab")
+        is_so()
+        page.shot(f"button-{state}")
+        page.press("#language")
+        page.comes_to(state, **more)
+        page.waits(lambda: re.search("[\u4e00-\u9fff]", label(page)), 10, "Chinese")
+        page.screen(PHONE)
+        assert page.fits()
+        if state not in LOOKED_AT:
+            page.shot(f"button-{state}-phone")
+            assert not complaints(page, axe)
+        page.screen(DESK)
+        page.press("#language")
+        is_so()
+        page.reload()
+        is_so()
+    return check
 
 
 def disabled(page):
     return page.one("#grab").get_attribute("aria-disabled") == "true"
 
 
-def test_log_in(page, shop):
+def test_log_in(page, shop, stays):
     sale = shop.sale(stock=3)["id"]
     stays(page.open(f"/s/{sale}"), "login", "Log in to grab")
     page.press("#grab")
@@ -36,28 +56,41 @@ def test_log_in(page, shop):
     assert page.driver.current_url.endswith(f"/login?next=%2Fs%2F{sale}")
 
 
-def test_wait_until_the_server_says_it_is_time(page, shop):
+def test_wait_until_the_server_says_it_is_time(page, shop, stays):
     """The countdown follows the server, also on a machine whose own clock is an hour off."""
     sale = shop.sale(stock=3, opens_at=time_text(600))["id"]
-    page.driver.execute_cdp_cmd("Page.enable", {})
-    lie = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "{ const now = Date.now; Date.now = () => now() + 3600000; }"})
-    page.enter(mint_name("buyer")).open(f"/s/{sale}")
-    page.comes_to("wait")
-    page.says("9:", ".countdown")
-    assert disabled(page)
-    stays(page, "wait", "Opens in")
-    assert shop.change(sale, opens_at=time_text(10)).status == 200
-    page.reload()
-    page.comes_to("wait")
-    page.listen()
-    page.comes_to("grab")
-    assert "Opens in 3 seconds" in page.heard() and page.heard()[-1].startswith("Grab"), page.heard()
-    page.press("#grab")
-    page.comes_to("won")
-    page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": lie["identifier"]})
+    with page.injected(HOUR_OFF):
+        page.enter(mint_name("buyer")).open(f"/s/{sale}")
+        page.comes_to("wait")
+        page.says("9:", ".countdown")
+        assert disabled(page)
+        stays(page, "wait", "Opens in")
+        assert shop.change(sale, opens_at=time_text(10)).status == 200
+        page.reload()
+        page.comes_to("wait")
+        page.listen()
+        page.comes_to("grab")
+        assert "Opens in 3 seconds" in page.heard() and page.heard()[-1].startswith("Grab"), page.heard()
+        page.press("#grab")
+        page.comes_to("won")
 
 
-def test_grab_then_won_with_the_time_left_to_pay(page, shop):
+def test_a_page_that_was_hidden_is_right_again_at_once(page, shop):
+    """Nobody is asked while nobody looks. What the server's clock says is kept, on a machine whose own is wrong."""
+    sale = shop.sale(stock=3, closes_at=time_text(600))["id"]
+    with page.injected(HOUR_OFF):
+        page.enter(mint_name("buyer")).open(f"/s/{sale}")
+        page.comes_to("grab")
+        with page.hidden():
+            asked = page.asked()
+            assert shop.change(sale, closes_at=time_text(1200)).status == 200
+            time.sleep(3)  # longer than it waits between two looks
+            assert page.asked() == asked and page.state() == "grab"
+        page.says("19:", ".countdown")
+        assert page.state() == "grab"
+
+
+def test_grab_then_won_with_the_time_left_to_pay(page, shop, stays):
     sale = shop.sale(stock=3, pay_within_s=900, price=12900, currency="EUR", name=mint_name("Walnut lamp"))["id"]
     buyer = mint_name("buyer")
     stays(page.enter(buyer).open(f"/s/{sale}"), "grab", "€129.00")
@@ -73,7 +106,7 @@ def test_grab_then_won_with_the_time_left_to_pay(page, shop):
     assert page.one(f"[data-order='{order}']").is_displayed()
 
 
-def test_won_at_once_where_nothing_is_to_be_paid(page, shop):
+def test_won_at_once_where_nothing_is_to_be_paid(page, shop, stays):
     sale = shop.sale(stock=3)["id"]
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("grab")
@@ -82,7 +115,7 @@ def test_won_at_once_where_nothing_is_to_be_paid(page, shop):
     assert disabled(page)
 
 
-def test_already_yours(page, shop):
+def test_already_yours(page, shop, stays):
     sale = shop.sale(stock=3, pay_within_s=900)["id"]
     buyer = mint_name("buyer")
     page.enter(buyer).open(f"/s/{sale}")
@@ -93,7 +126,7 @@ def test_already_yours(page, shop):
     page.says("Already yours", "#grab")
 
 
-def test_sold_out_says_what_may_come_back_and_opens_again(page, shop):
+def test_sold_out_says_what_may_come_back_and_opens_again(page, shop, stays):
     sale = shop.sale(stock=1, pay_within_s=900)["id"]
     other = mint_name("other")
     order = shop.win(sale, other)["no"]
@@ -114,7 +147,7 @@ def test_somebody_was_quicker(page, shop):
 
 
 @pytest.mark.parametrize("verb,state,words", [("close", "closed", "Closed"), ("pause", "paused", "Paused")])
-def test_closed_and_paused_come_without_a_reload(page, shop, verb, state, words):
+def test_closed_and_paused_come_without_a_reload(page, shop, verb, state, words, stays):
     sale = shop.sale(stock=3)["id"]
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("grab")
@@ -126,12 +159,12 @@ def test_closed_and_paused_come_without_a_reload(page, shop, verb, state, words)
         page.comes_to("grab")
 
 
-def test_sellers_do_not_grab(page, shop):
+def test_sellers_do_not_grab(page, shop, stays):
     sale = shop.sale(stock=3)["id"]
     stays(page.enter(shop.seller, "seller").open(f"/s/{sale}"), "role", "Only customers")
 
 
-def test_in_line_with_a_position_that_a_reload_keeps(page, shop):
+def test_in_line_with_a_position_that_a_reload_keeps(page, shop, stays):
     line = {"rate_per_s": 1, "size": 100, "timeout_ms": 600000}
     sale = shop.sale(stock=100, admission="line", line=line)["id"]
     ahead = [mint_name("ahead") for _ in range(50)]
@@ -178,7 +211,7 @@ def test_purchase_tokens_are_fetched_by_the_page(page, shop):
     page.says("All chances to buy are given out", "#outcome")
 
 
-def test_a_sale_for_anyone_needs_no_login(page, shop):
+def test_a_sale_for_anyone_needs_no_login(page, shop, stays):
     sale = shop.sale(stock=3, admission="open")["id"]
     page.open(f"/s/{sale}")
     page.comes_to("grab")
@@ -208,6 +241,7 @@ class Spender:
 
 
 def test_slow_down(browser, own_server):
+    """Somebody else uses up what the buyer may ask for, all the time, so that the page is refused however slow the machine is."""
     server = own_server("--limits", "user_grab_per_s=1,user_grab_burst=1", "--demo-payments", "on")
     shop = Shop(server)
     page, buyer = Page(browser, server), mint_name("buyer")
@@ -232,7 +266,7 @@ def test_slow_down(browser, own_server):
     shop.close()
 
 
-def test_asking_goes_on_over_a_reload(browser, server, shop):
+def test_asking_goes_on_over_a_reload(browser, server, shop, stays):
     """The answer is on its way: the page says so, and after a reload asks with the same key."""
     network = Cutter(server)
     page = Page(browser, server, network.port)

@@ -3,26 +3,16 @@
 import pytest
 from access import HOSTILE, complaints
 from browser import DESK, PHONE
-from console import Console
-from harness import Server, Shop, eventually, mint_name, time_text
-from receiver import QUICK
+from harness import Shop, eventually, mint_name, time_text
+from receiver import FAILING_SOON
 
 # Which have every colour there is.
 BY_NIGHT = {"live", "wrong", "hooks", "log"}
 
 
 @pytest.fixture(scope="module")
-def server():
-    shared = Server(*QUICK, "--webhook-give-up-s", "1").start()
-    yield shared
-    shared.close()
-
-
-@pytest.fixture
-def console(browser, server):
-    one = Console(browser, server)
-    yield one
-    one.finish()
+def server_flags():
+    return FAILING_SOON
 
 
 def stage(shop):
@@ -34,6 +24,7 @@ def stage(shop):
     assert shop.client.request("PUT", "/v1/webhook", {"url": "http://127.0.0.1:9/hook"}, shop.seller_token).status == 200
     shop.win(sale, "told")
     shop.client.post("/v1/blocks", {"entry": "ip 192.0.2.0/24"}, shop.admin_token)
+    shop.client.post("/v1/events", {"name": "Autumn", "opens_at": time_text(600)}, shop.seller_token)
     eventually(lambda: shop.client.get("/v1/webhook", shop.seller_token).json()["failed"] > 0, 20)
     return sale
 
@@ -45,7 +36,8 @@ def views(console, shop, sale):
     seller = [("sales", at("/console", "tbody a")), ("live", lambda: (console.open(f"/console/sales/{sale}"), console.is_linked("live"), console.one("#orders tbody"))),
               ("dialog", lambda: (console.press("#restock"), console.one("dialog"))),
               ("form", at("/console/sales/new", "#save")), ("wrong", lambda: (console.press("#save"), console.one("[aria-invalid]"))),
-              ("edit", at(f"/console/edit/{sale}", "#save")), ("hook", at("/console/hook", "tbody tr"))]
+              ("edit", at(f"/console/edit/{sale}", "#save")), ("hook", at("/console/hook", "tbody tr")),
+              ("events", at("/console/events", "tbody tr"))]
     admin = [("nodes", at("/console/nodes", ".node")), ("limits", at("/console/limits", "[data-limit]")), ("blocks", at("/console/blocks", "tbody tr")),
              ("hooks", lambda: (console.open("/console/hooks"), console.press(f"[data-seller='{shop.seller}']"), console.one("#deliveries tbody tr"))),
              ("log", at("/console/log", ".log li"))]
@@ -99,6 +91,10 @@ def test_a_name_is_a_name(console, shop):
         assert console.driver.title.startswith(item["name"].strip()[:20])
     console.open(f"/console/edit/{item['id']}")
     console.one("#save")
+    console.enter(shop.seller).open("/console/events")
+    console.says(HOSTILE[0], "table")
+    console.press(f"[data-event='{event.json()['id']}']")
+    assert console.one(console.field("description")).get_attribute("value") == HOSTILE[1]
     console.enter(mint_name("operator"), "admin").open("/console/blocks")
     console.says("x" + HOSTILE[0], "table")
     console.open("/console")

@@ -18,8 +18,9 @@ def test_numbers_on_the_page_are_those_of_the_ledger(browser, own_server):
     assert shop.client.post("/v1/blocks", {"entry": f"user {blocked}"}, shop.admin_token).status == 201
     console.enter(shop.seller).open(f"/console/sales/{sale}")
     console.is_linked("live")
-    console.press("#plot-rates summary")
-    answers, estimates = [], []
+    for plot in ("rates", "stock", "latency"):
+        console.press(f"#plot-{plot} summary")
+    answers, estimates, seconds = [], [], collections.Counter()
 
     def buy():
         for part in range(6):
@@ -31,9 +32,11 @@ def test_numbers_on_the_page_are_those_of_the_ledger(browser, own_server):
     buying.start()
     while buying.is_alive():
         estimates.append(console.number("sold_out_in"))
+        seconds.update(console.a_second())
         time.sleep(0.1)
     buying.join()
     assert any(estimates), "it never said when it will be sold out"
+    assert {"WON", "OVER_LIMIT", "BLOCKED", "RATE_LIMITED"} <= set(+seconds), "how many a second, by reason"
     told = collections.Counter("WON" if answer.status == 201 else answer.code for answer in answers)
     assert {"WON", "OVER_LIMIT", "BLOCKED", "RATE_LIMITED"} <= set(told)
     eventually(lambda: console.verdicts() == dict(told))
@@ -43,8 +46,10 @@ def test_numbers_on_the_page_are_those_of_the_ledger(browser, own_server):
     eventually(lambda: (console.number("available"), console.number("held"), console.number("sold")) == (2000 - units, units, 0))
     assert shop.counts(sale) == (2000, 2000 - units, units, 0)
     assert console.number("p50") > 0 and console.number("p99") >= console.number("p50")
-    table = console.text("#plot-rates table")
-    assert len(table.splitlines()) > 5
+    assert len(console.curve("rates")) > 4 and sum(int(wins) for _, _, _, wins in console.curve("rates")) <= told["WON"]
+    assert eventually(lambda: console.curve("stock")[0][1] == f"{2000 - units:,}") and len(console.curve("stock")) > 4
+    assert any("–" not in (p50, p90, p99, p999) for _, p50, p90, p99, p999 in console.curve("latency"))
+    assert console.driver.execute_script("return [...document.querySelectorAll('.plot .curve')].every((curve) => curve.getAttribute('d').includes('L'))")
     console.screen((1200, 1900))
     console.shot("console-live")
     console.scheme("dark")
@@ -58,6 +63,46 @@ def test_numbers_on_the_page_are_those_of_the_ledger(browser, own_server):
     console.is_linked("live")  # those who have won may still pay, so it goes on
     console.finish()
     shop.close()
+
+
+def test_the_estimate_goes_by_the_last_ten_seconds(console, shop):
+    console.enter(shop.seller).open("/console")
+    console.one("#new")
+
+    def estimate(*points):
+        """Of (second, left)."""
+        return console.driver.execute_async_script(
+            "const [points, done] = arguments;"
+            "const rates = [...document.querySelectorAll('link[rel=modulepreload]')].map((link) => link.href).find((name) => name.includes('console-rates'));"
+            "import(rates).then(({ soldOutIn }) => done(soldOutIn(points.map(([s, available]) => ({ at: s * 1000, values: { available } })))), (error) => done(String(error)))", points)
+    assert estimate((0, 1000), (5, 500)) == 5
+    assert estimate((0, 90000), (20, 1000), (25, 900), (30, 800)) == 40, "what was long ago does not count"
+    assert estimate((0, 10), (5, 10)) is None and estimate((0, 10), (5, 30)) is None and estimate((0, 5), (3, 0)) is None and estimate((0, 5)) is None and estimate() is None
+
+
+def test_a_page_that_nobody_looks_at_lets_go_of_its_stream(console, shop):
+    sale = shop.sale(stock=9, grabs_per_buyer_max=9)["id"]
+
+    def watchers():
+        return shop.client.get("/v1/nodes", shop.admin_token).json()["items"][0]["watchers"]
+    console.enter(shop.seller).open(f"/console/sales/{sale}")
+    console.is_linked("live")
+    eventually(lambda: watchers() == 1)
+    with console.hidden():
+        eventually(lambda: watchers() == 0)
+        asked = console.asked()
+        for _ in range(3):
+            shop.win(sale, "ann")
+        time.sleep(3)  # longer than it waits between two looks
+        assert console.asked() == asked and console.number("available") == 9 and watchers() == 0
+        console.reload()
+        console.says("Sale ", ".facts")
+        time.sleep(1)
+        assert watchers() == 0, "nor does one begin that is not looked at"
+    console.is_linked("live")
+    eventually(lambda: watchers() == 1 and console.number("available") == 6)
+    console.open("/console")
+    eventually(lambda: watchers() == 0)
 
 
 def test_sold_out_and_over(browser, own_server):
@@ -110,7 +155,7 @@ def test_logging_out_elsewhere_ends_it(browser, own_server):
     sale = shop.sale(stock=5)["id"]
     console.enter(shop.seller).open(f"/console/sales/{sale}")
     console.is_linked("live")
-    token = console.driver.execute_script("return JSON.parse(localStorage.getItem('stampede.session.console')).token")
+    token = console.token()
     assert shop.client.post("/v1/logout", None, token).status == 204
     console.one("#register", 20)
     console.finish()

@@ -1,24 +1,21 @@
 """An operator's way: nodes, limits that take effect, the block list, messages sent again, the log."""
 
+import json
+
 import pytest
-from console import Console
-from harness import Server, Shop, eventually, mint_name, problem
-from receiver import QUICK, Receiver
+from harness import Shop, eventually, mint_name, problem
+from receiver import FAILING_SOON, Receiver
 from selenium.webdriver.common.keys import Keys
 
 
 @pytest.fixture(scope="module")
-def server():
-    shared = Server(*QUICK, "--webhook-give-up-s", "1").start()
-    yield shared
-    shared.close()
+def server_flags():
+    return FAILING_SOON
 
 
 @pytest.fixture
-def console(browser, server):
-    one = Console(browser, server)
-    yield one.enter(mint_name("operator"), "admin")
-    one.finish()
+def console(console):
+    return console.enter(mint_name("operator"), "admin")
 
 
 def slider(name):
@@ -108,6 +105,9 @@ def test_nodes_and_log(console, shop):
     console.says(f"127.0.0.1:{shop.server.port}", ".node")
     assert console.all(".node[data-state='ready']")
     console.says("in all", ".node")
+    facts = {"connections", "watchers", "line_waiting", "memory", "sales", "uptime", "journal_lag", "clerk_lag", "webhooks", "publish_lag", "shed_level", "breakers"}
+    assert console.facts("").keys() == facts and console.facts("")["shed_level"] == "nothing"
+    assert not console.all(".facts-of .bad:not([data-fact='webhooks'])")
     console.shot("console-nodes")
     console.open("/console/log")
     console.one(".log li")
@@ -116,6 +116,26 @@ def test_nodes_and_log(console, shop):
     console.choose("[name='level']", "error")
     eventually(lambda: not console.all(".log li[data-level='info']"))
     assert shop.client.request("DELETE", "/v1/blocks/ip%20192.0.2.1", None, shop.admin_token).status == 204
+
+
+def test_what_is_not_well_is_seen_at_once(console, shop):
+    """Of several machines, as they tell of themselves; what the server itself tells stands in tests/e2e/test_nodes.py."""
+    one = shop.client.get("/v1/nodes", shop.admin_token).json()["items"][0]
+    well = {**one, "node": 1, "redis_latency_us": 420, "unfiled": 3, "unfiled_oldest_s": 0, "errands": 0, "rebuilds": 2}
+    ill = {**well, "node": 2, "here": False, "state": "no_redis", "address": "<b>10.0.0.2:80</b>", "journal_lag": 20000, "clerk_lag": 12, "clerk_failing": 1,
+           "webhooks_failed": 7, "publish_failing": 1, "shed_level": 2, "breakers_open": 1, "redis_latency_us": 2500000, "unfiled_oldest_s": 60, "errands": 5000}
+    gone = {**well, "node": 3, "here": False, "state": "silent"}
+    answer = json.dumps({"gate": "redis", "items": [gone, ill, well], "now": one["heard_at"]})
+    with console.injected("{ const real = window.fetch; window.fetch = (path, more) => (path === '/v1/nodes' ? Promise.resolve(Response.json(%s)) : real(path, more)); }" % answer):
+        console.open("/console/nodes")
+        console.one(".node[data-node='3'][data-state='silent']")
+    assert console.marks(".node", "data-state") == ["ready", "no_redis", "silent"]
+    assert console.facts("2")["redis_latency"] == "2.5 s" and console.facts("1")["unfiled"] == "3" and console.facts("2")["shed_level"] == "all but grabs"
+    bad = set(console.marks(".node[data-node='2'] .facts-of .bad", "data-fact"))
+    assert bad == {"journal_lag", "clerk_lag", "webhooks", "publish_lag", "shed_level", "breakers", "redis_latency", "unfiled", "errands"}
+    assert not console.all(".node[data-node='1'] .bad:not([data-fact='webhooks'])")
+    console.says("<b>10.0.0.2:80</b>", ".node[data-node='2']")
+    console.shot("console-nodes-ill")
 
 
 def test_every_sale_is_the_operators_to_see(console, shop):
