@@ -126,6 +126,9 @@ size_t http_head_write(char *out, size_t size, const struct http_head *head);
 
 /* Whether whoever sent this Accept-Encoding reads gzip. What cannot be read as a list of codings accepts nothing. */
 bool http_accepts_gzip(struct slice accept_encoding);
+/* Whether a request asks for a page to look at, as browsers do where somebody goes to an address: its Accept names
+ * text/html. That is looked up in the message, so a request of which nobody asks it has cost nothing. */
+bool http_accepts_html(const struct http_request *request);
 /* Whether this If-None-Match is a star or has the tag, "…" with its quotes; W/ before it makes no difference. */
 bool http_etag_matches(struct slice if_none_match, struct slice tag);
 

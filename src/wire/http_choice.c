@@ -1,4 +1,4 @@
-/* What a client says it would take: which coding, and which version it has already. */
+/* What a client says it would take: which coding, which kind of answer, and which version it has already. */
 #include "wire/http.h"
 
 #include <strings.h>
@@ -43,6 +43,14 @@ static bool weight_is_zero(struct slice parameter)
     return true;
 }
 
+/* Whether what has these parameters is wanted at all. */
+static bool parameters_want(struct slice parameters)
+{
+    bool wanted = true;
+    while (parameters.data != NULL) wanted = !weight_is_zero(part_take(&parameters, ';')) && wanted;
+    return wanted;
+}
+
 bool http_accepts_gzip(struct slice accept_encoding)
 {
     bool any = false;
@@ -50,12 +58,33 @@ bool http_accepts_gzip(struct slice accept_encoding)
     while (rest.data != NULL) {
         struct slice parameters = part_take(&rest, ',');
         struct slice coding = part_take(&parameters, ';');
-        bool wanted = true;
-        while (parameters.data != NULL) wanted = !weight_is_zero(part_take(&parameters, ';')) && wanted;
+        bool wanted = parameters_want(parameters);
         if (word_is(coding, "gzip") || word_is(coding, "x-gzip")) return wanted; /* its own name outweighs the star */
         if (word_is(coding, "*")) any = wanted;
     }
     return any;
+}
+
+static bool list_has_html(struct slice list)
+{
+    while (list.data != NULL) {
+        struct slice parameters = part_take(&list, ',');
+        struct slice type = part_take(&parameters, ';');
+        if (word_is(type, "text/html")) return parameters_want(parameters);
+    }
+    return false;
+}
+
+bool http_accepts_html(const struct http_request *request)
+{
+    struct slice rest = request->message;
+    while (rest.data != NULL) {
+        struct slice line = part_take(&rest, '\n');
+        if (line.len <= 1) return false; /* the end of the head */
+        line.len--;                      /* the CR: no line of a head that was read ends without one */
+        if (word_is(part_take(&line, ':'), "Accept") && line.data != NULL && list_has_html(line)) return true;
+    }
+    return false;
 }
 
 bool http_etag_matches(struct slice if_none_match, struct slice tag)

@@ -1,10 +1,12 @@
 """The pages as a browser's network sees them: what is kept, what is compressed, what may run. What they do stands in tests/pages."""
 
+import base64
 import gzip
+import hashlib
 import re
 
 import pytest
-from harness import Shop, mint_name, problem
+from harness import Shop, eventually, mint_name, problem
 
 DOCUMENTS = ["/", "/s/1", "/s/no%20such", "/orders", "/pay/1", "/login", "/register", "/console", "/console/sales", "/console/sales/1"]
 PAGE_BYTES_MAX = 150 * 1024
@@ -149,6 +151,64 @@ def test_pages_can_be_off_and_are_then_not_there(own_server):
     with own_server("--pages", "off").connect() as client:
         for path in [*DOCUMENTS, "/pages.json", "/assets/x"]:
             problem(client.get(path), 404, "NO_SUCH_ROUTE")
+
+
+@pytest.mark.parametrize("path", ["/console/", "/orders/", "/s/1/"])
+def test_a_slash_at_the_end_of_a_page_is_no_other_page(client, path):
+    assert client.get(path).body == client.get(path.rstrip("/")).body
+
+
+# Who is turned away before a page: with a browser by a page, with anything else by what the interface tells.
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"}
+
+
+def turned_away(client, path, status, code):
+    """A browser's answer, which is a page; all others', and those of other addresses, are problems."""
+    page = client.get(path, headers=BROWSER)
+    assert page.status == status and page.headers["content-type"] == "text/html; charset=utf-8", page
+    assert page.headers["cache-control"] == "no-store" and page.headers["x-frame-options"] == "DENY" and page.headers["x-content-type-options"] == "nosniff"
+    text = page.body.decode()
+    style = base64.b64encode(hashlib.sha256(re.search("<style>(.*?)</style>", text, re.DOTALL).group(1).encode()).digest()).decode()
+    rules = policy(page)
+    assert rules["default-src"] == rules["base-uri"] == rules["frame-ancestors"] == rules["form-action"] == ["'none'"] and rules["style-src"] == [f"'sha256-{style}'"]
+    assert "script-src" not in rules and not re.search(r"<script|\sstyle=|\son\w+=|/assets/|https?:", text), "it loads and runs nothing"
+    assert '<html lang="en">' in text and 'lang="zh-Hans"' in text
+    packed = client.get(path, headers={**BROWSER, **GZIP})
+    assert packed.status == status and packed.headers["content-encoding"] == "gzip" and plain(packed) == text
+    head = client.request("HEAD", path, headers=BROWSER)
+    assert head.status == status and head.body == b"" and int(head.headers["content-length"]) == len(page.body)
+    for wish in ("*/*", "application/json", "text/html;q=0", None):
+        problem(client.get(path, headers={"Accept": wish}), status, code)
+    for other in ("/v1/sales", "/pages.json", "/assets/x"):
+        problem(client.get(other, headers=BROWSER), status, code)
+    return page
+
+
+@pytest.mark.parametrize("path", ["/", "/s/1", "/console/sales/1"])
+def test_who_comes_too_fast_with_a_browser_sees_a_page_that_comes_again(own_server, path):
+    with own_server("--limits", "ip_query_per_s=1,ip_query_burst=1,global_query_per_s=1,global_query_burst=1").connect() as client:
+        page = eventually(lambda: next((answer for answer in [client.get(path, headers=BROWSER)] if answer.status == 429), None))
+        assert page.headers["content-type"] == "text/html; charset=utf-8" and "A little slower" in page.body.decode()
+        assert int(page.headers["refresh"]) > int(page.headers["retry-after"]) >= 1 and "ratelimit" in page.headers
+        eventually(lambda: client.get(path).code == "RATE_LIMITED")
+
+
+def test_who_is_blocked_sees_a_page_that_does_not_come_again(own_server):
+    server = own_server()
+    with server.connect() as client:
+        assert client.get("/", headers=BROWSER).status == 200
+        assert client.post("/v1/blocks", {"entry": "ip 127.0.0.1"}, server.token("root", "admin")).status == 201
+        for path in DOCUMENTS:
+            page = turned_away(client, path, 403, "BLOCKED")
+            assert "refresh" not in page.headers and "retry-after" not in page.headers
+
+
+def test_a_shop_that_is_full_says_so_with_a_page(own_server):
+    with own_server("--memory-mb-max", "1").connect() as client:
+        eventually(lambda: client.get("/v1/sales").status == 503)
+        page = turned_away(client, "/s/1", 503, "BUSY")
+        assert int(page.headers["refresh"]) > int(page.headers["retry-after"]) >= 1
 
 
 # The demonstration of a payment.

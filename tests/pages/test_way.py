@@ -63,7 +63,7 @@ def test_from_the_first_look_to_what_is_mine(page, shop, language):
     page.one("#pay-outcome")
     page.press("#pay-now")
     page.says(words["paid"])
-    token = page.driver.execute_script("return JSON.parse(localStorage.getItem('stampede.session.store')).token")
+    token = page.token()
     assert [order["state"] for order in shop.listed("/v1/orders", token)] == ["paid"]
 
     # Another, which is given back.
@@ -97,6 +97,23 @@ def test_from_the_first_look_to_what_is_mine(page, shop, language):
     page.says(buyer, ".who")
 
 
+def test_sales_are_now_soon_or_over_and_move_without_a_reload(page, shop):
+    sales = {name: shop.sale(stock=1, **terms)["id"] for name, terms in (("open", {}), ("paused", {}), ("soon", {"opens_at": time_text(600)}), ("gone", {}), ("closed", {}))}
+    assert shop.act(sales["paused"], "pause").status == shop.act(sales["closed"], "close").status == 200
+    shop.win(sales["gone"], mint_name("other"))
+
+    def sections():
+        found = page.driver.execute_script("return [...document.querySelectorAll('[data-section] [data-sale]')].map((card) => [card.dataset.sale, card.closest('[data-section]').dataset.section])")
+        return {name: dict(found).get(sale) for name, sale in sales.items()}
+    page.open("/")
+    want = {"open": "now", "paused": "now", "soon": "soon", "gone": "over", "closed": "over"}
+    page.waits(lambda: sections() == want, 10, want)
+    assert shop.change(sales["soon"], opens_at=time_text(0)).status == 200
+    with page.hidden():
+        pass
+    page.waits(lambda: sections() == {**want, "soon": "now"}, 10, "what is on now")
+
+
 def test_the_language_is_switched_and_remembered(page, shop):
     sale = shop.sale(stock=5)["id"]
     page.open(f"/s/{sale}")
@@ -128,7 +145,7 @@ def test_a_login_that_ends_is_asked_for_again(page, shop):
     sale = shop.sale(stock=5)["id"]
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("grab")
-    token = page.driver.execute_script("return JSON.parse(localStorage.getItem('stampede.session.store')).token")
+    token = page.token()
     assert shop.client.post("/v1/logout", None, token).status == 204
     page.press("#grab")
     page.comes_to("login")
@@ -226,13 +243,14 @@ def test_a_server_that_dies_with_the_answer_gives_it_when_it_is_back(browser, ow
     shop.close()
 
 
-@pytest.mark.parametrize("part", ["store-sale", "texts-en"])
-def test_a_page_that_came_in_part_comes_whole_by_itself(far, network, shop, part):
+@pytest.mark.parametrize("part,path,words", [("store-sale", "/s/{sale}", "Log in to grab"), ("store-texts-en", "/s/{sale}", "Log in to grab"),
+                                             ("console-parts", "/console", "Log in to the console")])
+def test_a_page_that_came_in_part_comes_whole_by_itself(far, network, shop, part, path, words):
     sale = shop.sale(stock=9)["id"]
     far.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
     network.lose = {part.encode(): 3}
-    far.open(f"/s/{sale}")
-    far.comes_to("login")
+    far.open(path.format(sale=sale))
+    far.says(words, seconds=15)
     assert network.lose[part.encode()] < 3
 
 

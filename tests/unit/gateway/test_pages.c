@@ -28,8 +28,17 @@ static void every_file_is_found_by_its_name_and_nothing_else_is(void **state)
 static void every_document_that_is_served_is_there(void **state)
 {
     (void)state;
-    assert_non_null(page_file_find(SLICE("store/index.html")));
-    assert_non_null(page_file_find(SLICE("console/index.html")));
+    static const char *const sites[] = { "store/index.html", "console/index.html" };
+    static const char *const refusals[] = { "refused/slow/index.html", "refused/busy/index.html",
+                                            "refused/blocked/index.html" };
+    for (size_t i = 0; i < sizeof sites / sizeof *sites; i++) {
+        assert_non_null(page_file_find(slice_of(sites[i])));
+        assert_string_equal(page_file_find(slice_of(sites[i]))->style, "");
+    }
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        assert_non_null(page_file_find(slice_of(refusals[i])));
+        assert_memory_equal(page_file_find(slice_of(refusals[i]))->style, "sha256-", 7);
+    }
 }
 
 static const struct route *found(const struct pages *on, enum http_method method, const char *path)
@@ -51,6 +60,7 @@ static void what_is_off_has_no_routes(void **state)
     assert_null(found(&off, HTTP_POST_, "/v1/orders/1/demo_payment"));
     assert_non_null(found(&site, HTTP_GET_, "/"));
     assert_non_null(found(&site, HTTP_GET_, "/console/sales/7"));
+    assert_non_null(found(&site, HTTP_GET_, "/console/"));
     assert_null(found(&site, HTTP_POST_, "/v1/orders/1/demo_payment"));
     assert_int_equal(found(&pages_all, HTTP_POST_, "/v1/orders/1/demo_payment")->who, WHO_CUSTOMER);
 }

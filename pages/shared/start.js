@@ -4,7 +4,7 @@
 const AGAIN_MS = 2000;
 
 try {
-  await import('./main.js');
+  await import(document.querySelector('script[data-main]').dataset.main);
 } catch (error) {
   const words = document.createElement('p');
   words.className = 'notice warn';
