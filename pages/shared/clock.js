@@ -3,9 +3,8 @@
  * Answers tell the server's time. The one that came quickest says it best: it was true at some moment between asking and hearing. */
 
 const SAMPLE_AGE_MS = 120000;
-const SLEPT_MS_MIN = 1000;
 
-let best = null; // { offset, spread, at, wall }
+let best = null; // { offset, spread, at, skew }: skew is what this machine's clock is off by
 
 /* now: of an answer, RFC 3339. asked, heard: performance.now(). */
 export function clockLearn(now, asked, heard) {
@@ -14,21 +13,18 @@ export function clockLearn(now, asked, heard) {
   const spread = heard - asked;
   const stale = best === null || heard - best.at > SAMPLE_AGE_MS;
   if (!stale && spread >= best.spread) return;
-  best = { offset: told - (asked + heard) / 2, spread, at: heard, wall: Date.now() };
+  const offset = told - (asked + heard) / 2;
+  best = { offset, spread, at: heard, skew: performance.now() + offset - Date.now() };
 }
 
-/* A machine that slept may have stopped its count: what its wall clock has gone further by is added, and the next answer counts, however long it
- * takes. */
-export function clockDoubt() {
-  if (best === null) return;
-  const [at, wall] = [performance.now(), Date.now()];
-  const slept = wall - best.wall - (at - best.at);
-  best = { offset: best.offset + (slept > SLEPT_MS_MIN ? slept : 0), spread: Infinity, at, wall };
+/* A machine that slept may have stopped its count. Until an answer tells the time, its clock is believed as far as it was right before. */
+export function clockForget() {
+  if (best !== null) best = { ...best, offset: Date.now() + best.skew - performance.now(), spread: Infinity };
 }
 
-/* Whether an answer with the time is not needed. */
-export function clockSure() {
-  return best !== null && best.spread !== Infinity;
+/* Whether the next answer should tell the time. */
+export function clockIsOld() {
+  return best === null || best.spread === Infinity || performance.now() - best.at > SAMPLE_AGE_MS;
 }
 
 /* Milliseconds since 1970, as the server counts them. */
@@ -51,6 +47,14 @@ export function either(...signals) {
     signal.addEventListener('abort', () => ends.abort(signal.reason), { once: true, signal: ends.signal });
   }
   return ends.signal;
+}
+
+/* Ends early when somebody looks at the page again, too. */
+export async function pauseUnseen(ms, signal) {
+  const seen = new AbortController();
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) seen.abort(); }, { signal: seen.signal });
+  await pause(ms, either(signal, seen.signal));
+  seen.abort();
 }
 
 /* Ends early, without complaint, when the signal does. */

@@ -2,22 +2,28 @@
  *
  * Before anything is sent, its Idempotency-Key is written down where a reload finds it. As long as nobody knows how the server
  * decided, the attempt goes on with that key and those units: the server answers it with the order it won, or decides now, but
- * never buys twice. Only an answer ends an attempt: a win, or a refusal that the server gives after looking at the key. */
+ * never buys twice. Only an answer ends an attempt: a win, or a refusal that the server gives after looking at the key.
+ *
+ * Several tabs share what is written down. A tab that presses while another is asking goes on with the same key; one whose key is
+ * not there any more has been answered elsewhere, and neither sends nor writes anything. */
 
 import { ask, session, Unreachable } from '../shared/api.js';
-import { clockNow, either, pause } from '../shared/clock.js';
+import { clockForget, clockNow, either, pause } from '../shared/clock.js';
 import { keptDrop, keptGet, keptSet } from '../shared/kept.js';
 
 const AGAIN_MS_MIN = 500;
 const AGAIN_MS_MAX = 8000;
 /* A click at the very moment of opening may come a little early; it is asked again rather than refused. */
 const EARLY_MS = 2000;
+const EARLY_AGAIN_MS = 100;
 const LOOK_MS_MIN = 1000;
 const LOOK_MS_MAX = 4000;
 /* These are said before the key is looked at: an earlier try may have won all the same. */
 const BEFORE_KEY = new Set(['BLOCKED', 'FORBIDDEN', 'RATE_LIMITED', 'NOT_LOGGED_IN', 'TOKEN_EXPIRED', 'BAD_INPUT', 'BUSY', 'NOT_READY']);
 /* And after these this very try may have. */
 const UNDECIDED = new Set(['OUTCOME_UNKNOWN', 'FAILED']);
+/* Whoever comes back later than this has not come to buy by looking: they press again, and the key is still the same. */
+const GOES_ON_MS = 600000;
 
 function keyMake() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -35,6 +41,7 @@ export class Attempt {
     this.sale = sale;
     this.signal = signal;
     this.change = change;
+    this.user = session()?.name ?? '';
     this.phase = 'idle';
     this.running = false;
     this.wake = () => {};
@@ -43,16 +50,22 @@ export class Attempt {
 
   /* Under whose name it is written down. A sale that is open to all knows nobody, whoever is logged in. */
   name(kind) {
-    const who = this.sale.admission === 'open' ? '' : session()?.name ?? '';
+    const who = this.sale.admission === 'open' ? '' : this.user;
     return `stampede.${kind}.${encodeURIComponent(who)}.${this.sale.id}`;
   }
 
   kept() {
-    return keptGet(this.name('grab'));
+    const kept = keptGet(this.name('grab'));
+    return typeof kept?.key === 'string' ? kept : null;
+  }
+
+  /* Whether what is written down is this attempt, and its buyer still the one who is logged in. */
+  mine() {
+    return this.kept()?.key === this.key && (session()?.name ?? '') === this.user;
   }
 
   keep(changes) {
-    keptSet(this.name('grab'), { ...this.kept(), ...changes });
+    if (this.kept()?.key === this.key) keptSet(this.name('grab'), { ...this.kept(), ...changes, at: clockNow() });
   }
 
   /* The order that was won in this browser: { no, … }, or null. */
@@ -73,13 +86,19 @@ export class Attempt {
 
   /* Goes on with what a reload or a lost connection has interrupted. */
   resume() {
-    if (this.kept() !== null && !this.running) this.run();
+    const kept = this.kept();
+    if (kept !== null && !this.running && clockNow() - (kept.at ?? 0) < GOES_ON_MS) this.run();
   }
 
   grab(units) {
     if (this.running) return;
-    if (this.kept() === null) this.keep({ key: keyMake(), units });
+    keptSet(this.name('grab'), { key: keyMake(), ...this.kept(), units, at: clockNow() });
     this.run();
+  }
+
+  /* What was refused may be had now. */
+  forget() {
+    if (this.phase === 'refused') this.phase = 'idle';
   }
 
   /* Leaves the line. What may have been won already is not given up by it. */
@@ -87,6 +106,7 @@ export class Attempt {
     const kept = this.kept();
     this.left = true;
     this.wake();
+    this.leaves.abort();
     if (kept?.place) {
       keptDrop(this.name('grab'));
       await ask('DELETE', `/v1/sales/${this.sale.id}/line/${kept.place}`).catch(() => null);
@@ -97,6 +117,8 @@ export class Attempt {
     this.running = true;
     this.left = false;
     this.tries = 0;
+    this.leaves = new AbortController();
+    ({ key: this.key, units: this.units } = this.kept());
     this.enter('asking');
     while (!this.signal.aborted && !this.left) {
       const again = await this.step();
@@ -118,6 +140,10 @@ export class Attempt {
 
   /* One round; the milliseconds until the next one, or null where there is none. */
   async step() {
+    if (!this.mine()) {
+      this.enter('yours'); // whatever the other tab has heard stands among the orders
+      return null;
+    }
     try {
       const { admission } = this.sale;
       if (admission === 'line' && !this.kept().token) return await this.stand();
@@ -125,7 +151,7 @@ export class Attempt {
       return await this.send();
     } catch (error) {
       if (!(error instanceof Unreachable)) throw error;
-      return this.again('network', 0);
+      return this.left ? null : this.again('network', 0);
     }
   }
 
@@ -137,9 +163,9 @@ export class Attempt {
   }
 
   async send() {
-    const { key, units, token } = this.kept();
+    const { key, units } = this;
+    const { token, unsure = false } = this.kept();
     this.enter('asking');
-    const unsure = this.kept().unsure === true;
     this.keep({ unsure: true });
     const body = token ? { units, token } : { units };
     const answer = await ask('POST', `/v1/sales/${this.sale.id}/grabs`, { body, key, signal: this.signal });
@@ -159,7 +185,7 @@ export class Attempt {
   async fetchToken() {
     this.enter('asking');
     const answer = await ask('POST', `/v1/sales/${this.sale.id}/tokens`, { signal: this.signal });
-    if (!answer.ok) return this.refused(answer, this.kept().unsure === true);
+    if (!answer.ok) return this.refused(answer, this.kept()?.unsure === true);
     this.keep({ token: answer.body.token });
     return 0;
   }
@@ -168,12 +194,13 @@ export class Attempt {
   async stand() {
     const path = `/v1/sales/${this.sale.id}/line`;
     const { place } = this.kept();
-    const answer = place ? await ask('GET', `${path}/${place}`, { signal: this.signal }) : await ask('POST', path, { signal: this.signal });
+    const signal = either(this.signal, this.leaves.signal);
+    const answer = place ? await ask('GET', `${path}/${place}`, { signal }) : await ask('POST', path, { signal });
     if (answer.code === 'NO_SUCH_PLACE') {
       this.keep({ place: undefined });
       return 0;
     }
-    if (!answer.ok) return this.refused(answer, this.kept().unsure === true);
+    if (!answer.ok) return this.refused(answer, this.kept()?.unsure === true);
     this.tries = 0;
     this.keep({ place: answer.body.place });
     switch (answer.body.state) {
@@ -197,7 +224,7 @@ export class Attempt {
     const early = Date.parse(this.sale.opens_at) - clockNow();
     if (answer.code === 'ALREADY_WON') return this.end('yours', { order: answer.body.order });
     if (answer.status >= 500 && answer.code !== 'LINE_TIMEOUT') return this.again('busy', answer.retryMs);
-    if (answer.code === 'NOT_OPEN' && early < EARLY_MS) return this.again('early', Math.max(50, early));
+    if (answer.code === 'NOT_OPEN' && early < EARLY_MS) return this.early(early);
     if (answer.status === 401) {
       this.enter('idle'); // it goes on once its buyer has logged in again
       return null;
@@ -215,8 +242,15 @@ export class Attempt {
     return this.end('refused', { code: answer.code });
   }
 
+  /* Where the clock says that it is time, and the server that it is not, the clock is wrong: it is learned anew, and nobody hurries. */
+  early(ms) {
+    if (ms > 0) return this.again('early', Math.max(50, ms));
+    clockForget();
+    return this.again('early', Math.min(AGAIN_MS_MAX, EARLY_AGAIN_MS * 2 ** Math.min(this.tries, 10)));
+  }
+
   end(phase, more) {
-    keptDrop(this.name('grab'));
+    if (this.kept()?.key === this.key) keptDrop(this.name('grab'));
     this.enter(phase, more);
     return null;
   }

@@ -1,7 +1,7 @@
 /* The storefront. */
 
 import { sessionWatch } from '../shared/api.js';
-import { clockDoubt } from '../shared/clock.js';
+import { clockForget } from '../shared/clock.js';
 import { routeShow, routeStart } from '../shared/route.js';
 import { languageStart, languageWatch } from '../shared/text.js';
 import { frameShow } from './frame.js';
@@ -23,7 +23,7 @@ await languageStart({ en: () => import('./texts/en.js'), zh: () => import('./tex
 languageWatch(() => routeShow());
 // Whoever types a password is not disturbed by what another tab does.
 sessionWatch(() => { if (location.pathname !== '/login' && location.pathname !== '/register') routeShow(); });
-document.addEventListener('visibilitychange', () => { if (!document.hidden) clockDoubt(); });
+document.addEventListener('visibilitychange', () => { if (!document.hidden) clockForget(); });
 routeStart(document.getElementById('main'), [
   ['/', framed(listView)],
   ['/s/:sale', framed(saleView)],

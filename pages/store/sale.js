@@ -1,7 +1,7 @@
 /* One sale, and the button. */
 
 import { ask, session, Unreachable } from '../shared/api.js';
-import { clockNow, clockSure, every, pause, pauseUnseen } from '../shared/clock.js';
+import { clockIsOld, clockNow, every, pause, pauseUnseen } from '../shared/clock.js';
 import { h, said, say, show } from '../shared/dom.js';
 import { clockText, count, money, moment } from '../shared/format.js';
 import { routeGo } from '../shared/route.js';
@@ -16,6 +16,13 @@ import { chip, countdownText, stateNow, stockBar } from './stock.js';
 /* How often the sale is looked at: often when something may happen. */
 const LOOK_MS = { open: 2000, sold_out: 3000, paused: 4000, upcoming: 5000, closed: 20000 };
 const ANNOUNCED_S = [60, 30, 10, 3];
+/* How often somebody who stands in line is told how far they have come. */
+const PLACE_TOLD_MS = 15000;
+
+/* States in which the button itself says what a refusal could. */
+const OWN_WORDS = new Set(['won', 'yours', 'paused', 'closed']);
+/* States after which what was refused before may be had. */
+const ENDED = new Set(['wait', 'paused', 'sold_out', 'closed']);
 
 function activeOrders(orders) {
   return orders.filter((order) => order.state === 'held' || order.state === 'paid');
@@ -65,7 +72,7 @@ class SalePage {
     this.offline = h('p', { class: 'notice warn', id: 'offline', hidden: true }, text('offline'));
     this.mine = h('section', { 'aria-label': text('mine'), class: 'stack', hidden: true });
     this.name = h('h1', {}, said(sale.name));
-    this.description = h('p', { class: 'description' });
+    this.description = h('p', { class: 'description', dir: 'auto' });
     this.price = h('p', { class: 'price big-price' });
     this.units = h('select', { id: 'units', name: 'units' }, Array.from({ length: Math.min(sale.units_per_grab_max, 20) },
       (_, i) => h('option', { value: i + 1 }, count(i + 1))));
@@ -112,7 +119,7 @@ class SalePage {
 
   /* What fails here is asked again by and by. */
   quietly(work) {
-    work.catch((error) => { if (!(error instanceof Unreachable)) throw error; });
+    return work.catch((error) => { if (!(error instanceof Unreachable)) throw error; });
   }
 
   drawOrders() {
@@ -120,7 +127,7 @@ class SalePage {
     if (this.drawn === shown) return; // the focus may be on one of its buttons
     this.drawn = shown;
     const known = this.user !== null && this.sale.admission !== 'open';
-    const cards = this.orders.map((order) => orderCard(order, { sale: this.sale, terms: this.terms, changed: () => this.loadOrders(), actions: known, here: true }));
+    const cards = this.orders.map((order) => orderCard(order, { sale: this.sale, terms: this.terms, changed: () => this.quietly(this.loadOrders()), actions: known, here: true }));
     this.cards = cards;
     this.mine.replaceChildren(...cards.map((card) => card.element));
     show(this.mine, cards.length > 0);
@@ -149,7 +156,7 @@ class SalePage {
 
   /* The sale as it stands now; where it is the same as before, only that is said, and no time. */
   async look(fresh = false) {
-    const answer = await ask('GET', `/v1/sales/${this.sale.id}`, { etag: fresh || !clockSure() ? null : this.etag, signal: this.signal });
+    const answer = await ask('GET', `/v1/sales/${this.sale.id}`, { etag: fresh || clockIsOld() ? null : this.etag, signal: this.signal });
     if (answer.status === 304 || !answer.ok) return answer.status === 304;
     this.etag = answer.etag;
     this.sale = answer.body;
@@ -226,13 +233,19 @@ class SalePage {
     const pick = (next === 'grab' || next === 'wait') && sale.units_per_grab_max > 1;
     show(this.unitsField, pick);
     show(this.second, next === 'line');
-    const code = attempt.phase === 'refused' && next !== 'won' && next !== 'yours' ? attempt.code : null;
-    say(this.outcome, code === null ? words.note ?? '' : problemText(code));
+    if (next === 'grab' && ENDED.has(this.state)) attempt.forget(); // it is on sale again
+    const code = attempt.phase === 'refused' && !OWN_WORDS.has(next) ? attempt.code : null;
+    const fewer = code === 'SOLD_OUT' && next === 'grab' && attempt.units > 1;
+    say(this.outcome, code === null ? words.note ?? '' : problemText(fewer ? 'FEWER_LEFT' : code));
     this.outcome.className = `notice ${code === null ? words.tone ?? '' : 'warn'}`;
     show(this.outcome, this.outcome.textContent !== '');
     if (this.state !== next) {
       if (this.state !== undefined) announce([words.label, words.spoken ?? words.more, this.outcome.textContent].filter(Boolean).join('. '));
       this.state = next;
+      this.placeTold = clockNow();
+    } else if (next === 'line' && clockNow() - this.placeTold > PLACE_TOLD_MS) {
+      this.placeTold = clockNow();
+      announce(`${words.label}. ${words.more}`);
     }
   }
 

@@ -46,12 +46,15 @@ class Page:
         self.base = f"http://127.0.0.1:{port or server.port}"
         self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": self.base, "storageTypes": "all"})
         self.driver.get_log("browser")
+        self.meddled = []
         self.speak("en-US")
         self.screen(DESK)
         self.scheme("light")
 
     def finish(self):
         said = [entry["message"] for entry in self.driver.get_log("browser") if not any(word in entry["message"] for word in EXPECTED)]
+        for one in self.meddled:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": one})
         self.driver.get("about:blank")
         assert not said, said
 
@@ -69,6 +72,14 @@ class Page:
         """By day or by night; calm: nothing moves, so that colours are not judged on their way."""
         features = [{"name": "prefers-color-scheme", "value": name}, {"name": "prefers-reduced-motion", "value": "reduce" if calm else "no-preference"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def meddle(self, script, *values):
+        """Runs before the scripts of whatever this tab opens from now on. values stand for the $1, $2 … in it."""
+        for i, value in enumerate(values, 1):
+            script = script.replace(f"${i}", json.dumps(value))
+        self.driver.execute_cdp_cmd("Page.enable", {})
+        self.meddled.append(self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})["identifier"])
+        return self
 
     def open(self, path):
         self.driver.get(self.base + path)

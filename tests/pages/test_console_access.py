@@ -89,7 +89,7 @@ def test_a_name_is_a_name(console, shop):
         eventually(lambda: console.driver.execute_script("return document.querySelector('h1')?.textContent") == item["name"])
         console.says(item["name"][:64].strip(), "#orders")
         assert console.driver.title.startswith(item["name"].strip()[:20])
-    console.open(f"/console/edit/{item['id']}")
+    console.open(f"/console/edit/{sale}")
     console.one("#save")
     console.enter(shop.seller).open("/console/events")
     console.says(HOSTILE[0], "table")

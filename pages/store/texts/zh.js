@@ -151,6 +151,7 @@ export default {
   'problem.ALREADY_WON': '你已达到限购数量。',
   'problem.TOO_MANY_RETURNS': '你在本场退回的订单太多了。',
   'problem.SOLD_OUT': '晚了一步，已被抢光。',
+  'problem.FEWER_LEFT': '剩余数量不够，没有购买任何商品。',
   'problem.LINE_TIMEOUT': '排队时间过长，位置已失效。没有购买任何商品。',
   'problem.NOT_HELD': '这个订单已不在等待付款。',
   'problem.ALREADY_PAID': '这个订单已经付款。',

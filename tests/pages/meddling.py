@@ -1,0 +1,40 @@
+"""What a network or a machine may do to a page, for Page.meddle()."""
+
+# Requests for a path with $1 in it, by the method $2 (None: any), wait in window.held until letGo() lets the first of them go on.
+HOLD = """{
+  const real = window.fetch;
+  window.held = [];
+  window.letGo = () => window.held.shift()();
+  window.fetch = (path, options) => {
+    if (!path.includes($1) || ($2 !== null && options.method !== $2)) return real(path, options);
+    return new Promise((done, fail) => {
+      options.signal?.addEventListener('abort', () => fail(options.signal.reason));
+      window.held.push(() => real(path, options).then(done, fail));
+    });
+  };
+}"""
+# The first request for a path with $1 in it waits for letGo(), and is then answered with 503 without having been anywhere.
+BUSY = """{
+  const real = window.fetch;
+  window.held = null;
+  window.letGo = () => window.held();
+  window.fetch = (path, options) => {
+    if (!path.includes($1) || window.held !== null) return real(path, options);
+    return new Promise((done) => {
+      window.held = () => done(new Response('{"code":"BUSY","status":503}', { status: 503, headers: { 'Retry-After': '1' } }));
+    });
+  };
+}"""
+# Answers to requests for a path with $1 in it have $3 where they had $2. window.asked counts requests for a path with $4 in it.
+OTHER = """{
+  const real = window.fetch;
+  window.asked = 0;
+  window.fetch = async (path, options) => {
+    if (path.includes($4)) window.asked += 1;
+    const answer = await real(path, options);
+    if (!path.includes($1) || answer.status !== 200) return answer;
+    return new Response((await answer.text()).replace(new RegExp($2, 'g'), $3), { status: 200, headers: answer.headers });
+  };
+}"""
+# The clock of the machine is $1 ms ahead.
+CLOCK = "{ const now = Date.now; Date.now = () => now() + $1; }"
