@@ -34,6 +34,7 @@ function limitRow(name, endless, unit, send) {
   const one = field(label, range);
   range.dataset.limit = name;
   let value = 0;
+  let moving = false; // under somebody's hand: what comes meanwhile is shown when they let go
   const words = (of) => (of === 0 && endless ? text('limits.none') : count(of));
   const show = (of) => {
     range.value = position(of, endless);
@@ -42,6 +43,10 @@ function limitRow(name, endless, unit, send) {
     number.placeholder = endless ? text('limits.none') : '';
     say(shown, words(of));
   };
+  for (const input of [range, number]) {
+    input.addEventListener('input', () => { moving = true; });
+    for (const kind of ['change', 'blur']) input.addEventListener(kind, () => { moving = false; });
+  }
   range.addEventListener('input', () => {
     const of = valueAt(Number(range.value), endless);
     range.setAttribute('aria-valuetext', words(of));
@@ -57,7 +62,7 @@ function limitRow(name, endless, unit, send) {
   });
   one.place.append(shown, number);
   one.place.classList.add('limit');
-  return { name, place: one.place, set(of) { value = of; show(of); } };
+  return { name, place: one.place, set(of) { value = of; if (!moving) show(of); } };
 }
 
 export async function limitsView(place, parameters, signal) {
@@ -65,7 +70,15 @@ export async function limitsView(place, parameters, signal) {
   const rows = [];
   let first = null;
   const show = (limits) => { for (const one of rows) one.set(limits[one.name]); };
-  const send = async (body) => {
+  let turn = Promise.resolve();
+  let waiting = 0;
+  /* One after the other, so that the last one counts; and only then is it shown, or a slider would jump back under the hand. */
+  const send = (body) => {
+    waiting += 1;
+    turn = turn.catch(() => null).then(() => put(body)).finally(() => { waiting -= 1; });
+    return turn;
+  };
+  const put = async (body) => {
     const answer = await heard(told, signal, ask('PUT', '/v1/limits', { body }));
     if (answer === null || !answer.ok) {
       if (answer !== null) told.bad(answer);
@@ -73,6 +86,7 @@ export async function limitsView(place, parameters, signal) {
       if (now?.ok) show(now.body);
       return;
     }
+    if (waiting > 1) return;
     show(answer.body);
     const names = Object.keys(body);
     told.good(names.length === 1 ? text('limits.set', { name: names[0], value: count(answer.body[names[0]]) }) : text('limits.reset_done'));

@@ -21,7 +21,9 @@ export function logView(place, parameters, signal) {
     h('time', { datetime: one.at }, time.format(new Date(one.at))), h('span', { class: 'level' }, one.level),
     h('span', { class: 'room' }, one.room), h('bdi', { class: 'message', lang: 'en' }, one.message));
   const load = async () => {
-    const answer = await ask('GET', `/v1/log?limit=${LINES}&level=${level.input.value}`, { signal });
+    const wanted = level.input.value;
+    const answer = await ask('GET', `/v1/log?limit=${LINES}&level=${wanted}`, { signal });
+    if (wanted !== level.input.value) return;
     if (!answer.ok) {
       told.bad(answer);
       return;

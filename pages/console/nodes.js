@@ -3,7 +3,7 @@
 import { ask } from '../shared/api.js';
 import { h } from '../shared/dom.js';
 import { count, moment } from '../shared/format.js';
-import { text } from '../shared/text.js';
+import { text, textHas } from '../shared/text.js';
 import { heading, outcome, repeat } from './parts.js';
 import { bytes, duration, microseconds } from './rates.js';
 
@@ -53,7 +53,7 @@ function card(node, before, shared) {
   return h('article', { class: 'card stack node', 'data-node': node.node ?? '', 'data-state': node.state },
     h('div', { class: 'heading' }, h('h2', {}, name), h('div', { class: 'row' },
       node.here && node.node !== null && h('span', { class: 'chip accent' }, text('nodes.here')),
-      h('span', { class: `chip ${KINDS[node.state] ?? 'bad'}` }, text(`node.${node.state}`)))),
+      h('span', { class: `chip ${KINDS[node.state] ?? 'bad'}` }, textHas(`node.${node.state}`) ? text(`node.${node.state}`) : node.state))),
     h('p', { class: 'soft facts' }, h('code', {}, node.address), h('span', {}, text('nodes.version', { version: node.version })),
       h('span', {}, text('nodes.heard', { at: moment(Date.parse(node.heard_at)) }))),
     h('dl', { class: 'tiles small' }, rates(node, before)),

@@ -33,8 +33,13 @@ export function outcome() {
   };
 }
 
-/* Asks, with the button that was pressed out of action meanwhile. The answer, or null where the outcome has been told. */
+const acting = new WeakSet();
+
+/* Asks, with the button that was pressed out of action meanwhile. The answer, or null where the outcome has been told, or will be: two
+ * presses are one. */
 export async function act(button, told, method, path, body) {
+  if (acting.has(button)) return null;
+  acting.add(button);
   button.setAttribute('aria-disabled', 'true');
   try {
     const answer = await ask(method, path, body === undefined ? {} : { body });
@@ -44,6 +49,7 @@ export async function act(button, told, method, path, body) {
     if (!(error instanceof Unreachable)) throw error;
     told.bad(error);
   } finally {
+    acting.delete(button);
     button.removeAttribute('aria-disabled');
   }
   return null;
@@ -60,9 +66,16 @@ export async function heard(told, signal, question) {
   }
 }
 
+/* Out of action until what it does is done. */
 export function button(label, click, properties = {}) {
-  const press = (event) => {
-    if (event.currentTarget.getAttribute('aria-disabled') !== 'true') click(event.currentTarget);
+  const press = async ({ currentTarget: pressed }) => {
+    if (pressed.getAttribute('aria-disabled') === 'true') return;
+    pressed.setAttribute('aria-disabled', 'true');
+    try {
+      await click(pressed);
+    } finally {
+      pressed.removeAttribute('aria-disabled');
+    }
   };
   return h('button', { type: 'button', on: { click: press }, ...properties }, label);
 }
@@ -105,8 +118,8 @@ export function field(label, input, hint) {
   return { place, input, wrong };
 }
 
-/* columns: [[key of its heading, class]]. The rows are replaced as a whole; where there are none, empty is said. What has not changed stays, so
- * that nobody loses the button under their finger; and whoever had the focus on something that is still there keeps it. */
+/* columns: [[key of its heading, class]]. Rows that are as they were stay, so that nobody loses the link under their finger or what they
+ * have marked; where there are none, empty is said. */
 export function table(caption, columns, empty) {
   const body = h('tbody');
   const nothing = h('p', { class: 'soft pad' }, empty);
@@ -116,10 +129,14 @@ export function table(caption, columns, empty) {
   const scroll = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, grid);
   const place = h('div', { class: 'tabled' }, scroll, nothing);
   const rows = (list) => {
-    if (list.length > 0 && list.map((one) => one.outerHTML).join('') === body.innerHTML) return;
-    const focused = body.contains(document.activeElement) ? document.activeElement.outerHTML : null;
-    body.replaceChildren(...list);
-    if (focused !== null) [...body.querySelectorAll('a, button')].find((one) => one.outerHTML === focused)?.focus({ preventScroll: true });
+    const held = body.contains(document.activeElement) ? document.activeElement : null;
+    list.forEach((fresh, i) => {
+      const old = body.children[i];
+      if (old === undefined) body.append(fresh);
+      else if (!old.isEqualNode(fresh)) old.replaceWith(fresh);
+    });
+    while (body.children.length > list.length) body.lastChild.remove();
+    if (held !== null && !held.isConnected) [...body.querySelectorAll(held.localName)].find((one) => one.isEqualNode(held))?.focus();
     nothing.hidden = list.length > 0;
     scroll.hidden = list.length === 0;
   };
@@ -138,7 +155,10 @@ export function paged(grid, told, signal, path, line) {
   const more = button(text('more'), () => heard(told, signal, load(list.next)), { class: 'quiet', hidden: true });
   const list = { items: [], next: null, more, load };
   async function load(cursor = null) {
-    const answer = await ask('GET', path(cursor), { signal });
+    const wanted = path(cursor);
+    const answer = await ask('GET', wanted, { signal });
+    // Something else is wanted by now, or this page has come already.
+    if (wanted !== path(cursor) || (cursor !== null && cursor !== list.next)) return false;
     if (!answer.ok) {
       told.bad(answer);
       return false;
@@ -168,18 +188,28 @@ export function heading(title, ...beside) {
   return h('div', { class: 'heading' }, h('h1', {}, title), h('div', { class: 'row' }, beside));
 }
 
-/* Works every so often, one at a time, and not while nobody looks. */
+/* Works every so often, one at a time, and not while nobody looks. What it returns works at once, or again after what is under way. */
 export function repeat(ms, signal, told, work) {
   let busy = false;
+  let again = false;
   const turn = async () => {
     if (busy || document.hidden || signal.aborted) return;
     busy = true;
-    await heard(told, signal, work());
-    busy = false;
+    try {
+      do {
+        again = false;
+        await heard(told, signal, work());
+      } while (again && !signal.aborted);
+    } finally {
+      busy = false;
+    }
   };
   const timer = setInterval(turn, ms);
   document.addEventListener('visibilitychange', turn, { signal });
   signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   turn();
-  return turn;
+  return () => {
+    again = busy;
+    return turn();
+  };
 }

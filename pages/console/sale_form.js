@@ -174,6 +174,25 @@ function openLock(fields, sale) {
   }
 }
 
+/* What was typed where a form is drawn anew in its place: in another language, or after a login that had ended. */
+let draft = null; // { path, who, values }
+
+function draftKeep(fields, signal) {
+  const [path, who] = [location.pathname, session().name];
+  signal.addEventListener('abort', () => {
+    if (location.pathname === path) draft = { path, who, values: Object.entries(fields).map(([name, { input }]) => [name, input.value]) };
+  }, { once: true });
+}
+
+/* The event that was chosen, too: it can be written down only when the events are there. */
+function draftTake(fields) {
+  const mine = draft !== null && draft.path === location.pathname && draft.who === session().name;
+  const values = mine ? draft.values : [];
+  for (const [name, value] of values) if (!fields[name].input.disabled) fields[name].input.value = value;
+  draft = null;
+  return Object.fromEntries(values).event;
+}
+
 export async function formView(place, parameters, signal) {
   const making = parameters.sale === undefined;
   const back = making ? '/console' : `/console/sales/${encodeURIComponent(parameters.sale)}`;
@@ -227,5 +246,8 @@ export async function formView(place, parameters, signal) {
     form.hidden = false;
     if (sale.state !== 'upcoming') form.prepend(h('p', { class: 'notice' }, text('form.locked')));
   }
-  await eventsLoad(fields.event.input, sale?.seller ?? session().name, sale?.event ?? null, signal);
+  const event = draftTake(fields);
+  draftKeep(fields, signal);
+  entryShow(fields);
+  await eventsLoad(fields.event.input, sale?.seller ?? session().name, event ?? sale?.event ?? null, signal);
 }

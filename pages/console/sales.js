@@ -36,7 +36,7 @@ export function salesView(place, parameters, signal) {
   };
   const line = (sale) => row(columns,
     h('a', { href: `/console/sales/${sale.id}` }, named(sale.name)), ...(admin ? [named(sale.seller)] : []), stateChip(sale.state),
-    count(sale.available), stockBar(sale), count(sale.held), count(sale.sold), moment(Date.parse(sale.opens_at), Date.parse(sale.now)));
+    count(sale.available), stockBar(sale), count(sale.held), count(sale.sold), moment(sale.opens_at));
   const list = paged(grid, told, signal, path, line);
   const load = async () => {
     if (await list.load()) told.clear();

@@ -6,6 +6,7 @@
 let routes = [];
 let place = null;
 let ends = null;
+let address = null; // that is shown
 
 /* What is not percent-encoded as it should be stands for nothing. */
 function segments(path) {
@@ -43,6 +44,7 @@ function headingFocus() {
 export function routeShow(arrive = false) {
   ends?.abort();
   ends = new AbortController();
+  address = location.pathname + location.search;
   const path = location.pathname.length > 1 ? location.pathname.replace(/\/$/, '') : location.pathname;
   for (const [pattern, view] of routes) {
     const parameters = matched(pattern, path);
@@ -77,7 +79,8 @@ export function routeStart(element, rows) {
     event.preventDefault();
     routeGo(link.pathname + link.search);
   });
-  addEventListener('popstate', () => routeShow(true));
+  // A way to a place on the same page comes here as well, and whoever is half through a form has not left it.
+  addEventListener('popstate', () => { if (location.pathname + location.search !== address) routeShow(true); });
   // A browser may keep a page that was left, with all its connections, of which there are few: it lets go of them, and begins anew if it
   // is come back to.
   addEventListener('pagehide', () => ends?.abort());

@@ -20,7 +20,10 @@ function framed(view) {
 }
 
 await languageStart({ en: () => import('./texts/en.js'), zh: () => import('./texts/zh.js') });
-languageWatch(() => routeShow());
+languageWatch(() => {
+  routeShow();
+  document.getElementById('language')?.focus();
+});
 // Whoever types a password is not disturbed by what another tab does.
 sessionWatch(() => { if (location.pathname !== '/login' && location.pathname !== '/register') routeShow(); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) clockForget(); });
