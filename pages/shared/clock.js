@@ -49,14 +49,6 @@ export function either(...signals) {
   return ends.signal;
 }
 
-/* Ends early when somebody looks at the page again, too. */
-export async function pauseUnseen(ms, signal) {
-  const seen = new AbortController();
-  document.addEventListener('visibilitychange', () => { if (!document.hidden) seen.abort(); }, { signal: seen.signal });
-  await pause(ms, either(signal, seen.signal));
-  seen.abort();
-}
-
 /* Ends early, without complaint, when the signal does. */
 export function pause(ms, signal) {
   return new Promise((done) => {

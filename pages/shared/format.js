@@ -1,5 +1,6 @@
 /* Numbers, money and times as people of the language write them. */
 
+import { clockNow } from './clock.js';
 import { language } from './text.js';
 
 export function count(number) {
@@ -18,11 +19,11 @@ export function money(minor, currency) {
   }
 }
 
-/* A moment, with its day where that is not today, and with its year where that is another. */
-export function moment(at, now = Date.now()) {
+/* A moment, with its day where that is not today, and its year where that is another. */
+export function moment(at, now = clockNow()) {
   const [date, today] = [new Date(at), new Date(now)];
-  const year = date.getFullYear() === today.getFullYear() ? { weekday: 'short' } : { year: 'numeric' };
-  const day = date.toDateString() === today.toDateString() ? {} : { month: 'short', day: 'numeric', ...year };
+  const year = today.getFullYear() === date.getFullYear() ? { weekday: 'short' } : { year: 'numeric' };
+  const day = today.toDateString() === date.toDateString() ? {} : { month: 'short', day: 'numeric', ...year };
   return new Intl.DateTimeFormat(language(), { ...day, hour: '2-digit', minute: '2-digit' }).format(date);
 }
 

@@ -12,5 +12,5 @@ try {
   words.textContent = 'Not everything has arrived; loading again … 页面未能完整加载，正在重试……';
   document.getElementById('main').replaceChildren(words);
   console.info(String(error));
-  setTimeout(() => location.reload(), AGAIN_MS);
+  setTimeout(() => location.reload(), AGAIN_MS * (1 + Math.random())); // not all at the same moment again
 }

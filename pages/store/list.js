@@ -1,7 +1,7 @@
 /* Every sale: now, soon and over. */
 
-import { ask, Unreachable } from '../shared/api.js';
-import { clockNow, every, pauseUnseen } from '../shared/clock.js';
+import { ask, listed, Unreachable } from '../shared/api.js';
+import { clockNow, either, every, pauseUnseen } from '../shared/clock.js';
 import { h, said, say } from '../shared/dom.js';
 import { money, moment } from '../shared/format.js';
 import { text } from '../shared/text.js';
@@ -10,7 +10,7 @@ import { poster } from './poster.js';
 import { chip, countdownText, stateNow, stockBar } from './stock.js';
 
 const REFRESH_MS = 15000;
-/* How many of each state are asked for; what is over is many, and of little use. */
+/* How many of each state are asked for at first; what is over is many, and of little use. */
 const STATES = { open: 60, paused: 20, upcoming: 60, sold_out: 24, closed: 12 };
 const SECTIONS = [['now', ['open', 'paused']], ['soon', ['upcoming']], ['over', ['sold_out', 'closed']]];
 
@@ -41,19 +41,21 @@ function byTime(state) {
   return state === 'soon' ? (a, b) => at(a) - at(b) : (a, b) => at(b) - at(a);
 }
 
-async function salesOf(signal) {
-  const asked = Object.entries(STATES).map(([state, limit]) => ask('GET', `/v1/sales?state=${state}&limit=${limit}`, { signal }));
-  const answers = await Promise.all(asked);
+/* times: by section, how many times as many are wanted. Has the sales, and the states of which there are more. */
+async function salesOf(times, signal) {
+  const states = SECTIONS.flatMap(([name, names]) => names.map((state) => [state, STATES[state] * times[name]]));
+  const answers = await Promise.all(states.map(([state, most]) => listed(`/v1/sales?state=${state}`, { limit: Math.min(most, 200), most, signal })));
   const bad = answers.find((answer) => !answer.ok);
   if (bad) throw new Unreachable(bad.code);
   // A sale that changes its state meanwhile may be on two lists.
-  return [...new Map(answers.flatMap((answer) => answer.body.items).map((sale) => [sale.id, sale])).values()];
+  const sales = [...new Map(answers.flatMap((answer) => answer.items).map((sale) => [sale.id, sale])).values()];
+  return { sales, more: new Set(states.filter((_, i) => answers[i].more).map(([state]) => state)) };
 }
 
 /* The lists tell no time; it is asked for beside them. */
-async function refresh(signal) {
-  const [sales] = await Promise.all([salesOf(signal), ask('GET', '/pages.json', { signal })]);
-  return sales;
+async function refresh(times, signal) {
+  const [found] = await Promise.all([salesOf(times, signal), ask('GET', '/pages.json', { signal })]);
+  return found;
 }
 
 export function listView(place, _, signal) {
@@ -63,6 +65,16 @@ export function listView(place, _, signal) {
   place.append(h('div', { class: 'hero' }, h('h1', {}, text('hero')), h('p', { class: 'soft' }, text('hero.more'))), trouble, body);
   let ticks = [];
   let sales = null;
+  let more = new Set();
+  let wake = () => {};
+  const times = { now: 1, soon: 1, over: 1 };
+  const moreButton = (name) => {
+    const click = () => {
+      times[name] *= 2;
+      wake();
+    };
+    return h('p', {}, h('button', { type: 'button', 'data-more': name, on: { click } }, text('more')));
+  };
 
   const draw = () => {
     ticks = [];
@@ -71,11 +83,13 @@ export function listView(place, _, signal) {
       if (some.length === 0 && name !== 'now') return null;
       return h('section', { 'aria-labelledby': `section-${name}`, 'data-section': name },
         h('h2', { id: `section-${name}` }, text(`section.${name}`)),
-        some.length > 0 ? h('ul', { class: 'grid' }, some.map((sale) => card(sale, ticks))) : h('p', { class: 'soft' }, text('section.none')));
+        some.length > 0 ? h('ul', { class: 'grid' }, some.map((sale) => card(sale, ticks))) : h('p', { class: 'soft' }, text('section.none')),
+        states.some((state) => more.has(state)) ? moreButton(name) : null);
     });
-    const focused = document.activeElement?.dataset?.sale;
+    const { sale, more: pressed } = document.activeElement?.dataset ?? {};
     body.replaceChildren(...sections.filter(Boolean));
-    if (focused) body.querySelector(`[data-sale="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (sale) body.querySelector(`[data-sale="${CSS.escape(sale)}"]`)?.focus({ preventScroll: true });
+    if (pressed) body.querySelector(`[data-more="${pressed}"]`)?.focus({ preventScroll: true });
     for (const tick of ticks) tick();
   };
   const states = () => (sales ?? []).map((sale) => stateNow(sale)).join();
@@ -92,7 +106,7 @@ export function listView(place, _, signal) {
     while (!signal.aborted) {
       try {
         if (!document.hidden || sales === null) {
-          sales = await refresh(signal);
+          ({ sales, more } = await refresh(times, signal));
           drawn = states();
           draw();
         }
@@ -103,7 +117,9 @@ export function listView(place, _, signal) {
         say(trouble, text('offline'));
         trouble.hidden = false;
       }
-      await pauseUnseen(trouble.hidden ? REFRESH_MS * (0.8 + Math.random() * 0.4) : 3000, signal);
+      const asked = new AbortController();
+      wake = () => asked.abort();
+      await pauseUnseen(trouble.hidden ? REFRESH_MS * (0.8 + Math.random() * 0.4) : 3000, either(signal, asked.signal));
     }
   })();
 }

@@ -7,6 +7,10 @@ import { clockText, count, money, moment } from '../shared/format.js';
 import { text } from '../shared/text.js';
 import { announce, problemText } from './frame.js';
 
+/* An order whose time is over is asked for until it says so, and not all the time. */
+const LATE_MS = 3000;
+const LATE_AGAIN_MS = 5000;
+const lateAsked = new Map();
 const CHIPS = { held: 'warn', paid: 'good', cancelled: '', expired: '', refund_due: 'bad' };
 
 let site = null;
@@ -80,12 +84,12 @@ export function orderCard(order, { sale, terms, changed, here = false, actions =
     if (!held) return;
     const ms = payLeft(order);
     say(left, ms > 0 ? text('pay.left', { time: clockText(ms) }) : text('pay.late'));
-    if (ms < -3000 && !tick.told) {
-      tick.told = true;
+    const now = performance.now();
+    if (ms < -LATE_MS && now - (lateAsked.get(order.no) ?? -Infinity) > LATE_AGAIN_MS) {
+      lateAsked.set(order.no, now);
       changed();
     }
   };
-  tick.told = false;
   tick();
   return { element, tick };
 }

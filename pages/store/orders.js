@@ -33,7 +33,10 @@ export function ordersView(place, _, signal) {
   let cards = [];
   every(500, signal, () => { for (const card of cards) card.tick(); });
 
+  let busy = false;
   const load = async (cursor) => {
+    if (busy) return; // two presses are one
+    busy = true;
     const more = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`;
     try {
       const [answer, terms] = await Promise.all([ask('GET', `/v1/orders?limit=${PAGE}${more}`, { signal }), siteTerms()]);
@@ -46,6 +49,8 @@ export function ordersView(place, _, signal) {
       if (signal.aborted) return;
       body.replaceChildren(h('p', { class: 'notice warn', role: 'status' }, text('offline')),
         h('p', {}, h('button', { type: 'button', on: { click: () => load(null) } }, text('again'))));
+    } finally {
+      busy = false;
     }
   };
   const show = (page, terms, first) => {

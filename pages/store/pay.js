@@ -34,7 +34,7 @@ export function payView(place, { order: no }, signal) {
     const tell = (status) => settle(order, status, trouble);
     const open = order.state === 'held' && terms.demo_payments;
     box.replaceChildren(
-      h('p', { class: 'demo-stripe' }, text('pay.demo')),
+      terms.demo_payments ? h('p', { class: 'demo-stripe' }, text('pay.demo')) : '',
       h('h1', {}, text('pay.title')),
       h('div', { class: 'row between' }, sale ? h('a', { href: `/s/${order.sale}` }, said(sale.name)) : h('span', {}, text('order.no', { no: order.no })), orderChip(order)),
       h('p', { class: 'pay-amount number' }, money(order.amount, sale?.currency ?? null) ?? text('free')),
