@@ -42,6 +42,7 @@ struct route_table {
     size_t count;
     const char *prefix;      /* of a door: the segment that all its paths begin with, as /api; NULL: it is none */
     const struct face *face; /* and how it answers below that where there is no route */
+    bool slash;              /* whether a slash at the end of an address makes no difference */
 };
 #define ROUTE_TABLES_MAX 8
 struct route_tables {

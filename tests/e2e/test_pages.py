@@ -8,7 +8,7 @@ import re
 import pytest
 from harness import Shop, eventually, mint_name, problem
 
-DOCUMENTS = ["/", "/s/1", "/s/no%20such", "/orders", "/pay/1", "/login", "/register", "/console", "/console/sales", "/console/sales/1"]
+DOCUMENTS = ["/", "/s/1", "/s/no%20such", "/orders", "/pay/1", "/login", "/register", "/console", "/console/", "/console/sales", "/console/sales/1", "/orders/"]
 PAGE_BYTES_MAX = 150 * 1024
 GZIP = {"Accept-Encoding": "gzip, deflate, br"}
 REFERENCE = re.compile(r"""["'(](/assets/[\w.-]+)["')]""")
