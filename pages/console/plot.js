@@ -74,7 +74,7 @@ export function plot({ title, series, format = count, filled = null, id }) {
     latest = points.filter((point) => point.at >= begin);
     let most = 0;
     for (const point of latest) for (const { name } of series) most = Math.max(most, point.values[name] ?? 0);
-    const top = end ?? rounded(most);
+    const top = end || rounded(most); // all of it may have been withdrawn
     const x = (at) => LEFT + ((at - begin) / (now - begin)) * (WIDTH - LEFT - RIGHT);
     const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
     for (const { name, path } of lines) path.setAttribute('d', pathOf(latest, name, x, y));
@@ -83,7 +83,7 @@ export function plot({ title, series, format = count, filled = null, id }) {
       const [first, last] = [latest.find((point) => point.values[filled] !== null), latest.at(-1)];
       area.setAttribute('d', d === '' ? '' : `${d}L${x(last.at).toFixed(1)} ${y(0)}L${x(first.at).toFixed(1)} ${y(0)}Z`);
     }
-    for (const { share, label } of grid) label.textContent = share === 0 || (most === 0 && end === null) ? '' : format(top * share);
+    for (const { share, label } of grid) label.textContent = share === 0 || (most === 0 && !end) ? '' : format(top * share);
     from.textContent = clockTime(begin);
     to.textContent = clockTime(now);
     tableShow();

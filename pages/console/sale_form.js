@@ -235,8 +235,9 @@ export async function formView(place, parameters, signal) {
   if (!making) {
     form.hidden = true;
     const answer = await ask('GET', `/v1/sales/${encodeURIComponent(parameters.sale)}`, { signal });
-    if (!answer.ok) {
-      place.append(h('p', { class: 'notice bad', role: 'alert' }, problemText(answer)));
+    const mine = answer.ok && (session().role === 'admin' || answer.body.seller === session().name);
+    if (!mine) {
+      place.append(h('p', { class: 'notice bad', role: 'alert' }, problemText(answer.ok ? { code: 'NO_SUCH_SALE' } : answer)));
       return;
     }
     sale = answer.body;

@@ -19,7 +19,7 @@ const AGAIN_MS = 2000;
 
 /* A number with its name. data-value has it as it is, for whoever compares. */
 function tile(name) {
-  const value = h('dd', { 'data-number': name });
+  const value = h('dd', { 'data-number': name }, '–');
   const note = h('dd', { class: 'note' });
   const place = h('div', { class: 'tile', id: `tile-${name}` }, h('dt', {}, text(`live.${name}`)), value, note);
   return {

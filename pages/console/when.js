@@ -18,6 +18,7 @@ export function whenWrite(input, at) {
 
 /* As the server takes it; null where nothing is given, undefined where it is no time. */
 export function whenRead(input) {
-  if (input.validity.badInput) return undefined;
-  return input.value === '' ? null : new Date(input.value).toISOString();
+  if (input.value === '') return input.validity.badInput ? undefined : null;
+  const time = new Date(input.value);
+  return Number.isNaN(time.getTime()) ? undefined : time.toISOString(); // of a year with five digits it is no time
 }

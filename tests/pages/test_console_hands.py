@@ -102,6 +102,27 @@ def test_another_level_of_the_log_is_not_mixed_with_the_one_before(console, shop
     assert not console.all(".log li[data-level='info']")
 
 
+def test_a_sale_of_which_all_was_withdrawn_is_drawn(console, shop):
+    sale = shop.sale(stock=3)["id"]
+    assert shop.act(sale, "stock", {"add": -3}).status == 200
+    console.enter(shop.seller).open(f"/console/sales/{sale}")
+    console.is_linked("live")  # finish() finds what the browser says of a curve that is none
+    assert "NaN" not in console.driver.execute_script("return [...document.querySelectorAll('path')].map((each) => each.getAttribute('d')).join()")
+    assert console.text("[data-number='p50']") == "–"
+
+
+def test_a_year_that_cannot_be_is_said_and_a_sale_of_somebody_else_is_not_offered(console, shop):
+    console.enter(shop.seller).open("/console/sales/new")
+    console.write(console.field("name"), mint_name("x"))
+    console.choose(console.field("opens_at"), "20265-01-01T00:00:00")
+    console.press("#save")
+    console.one(f"{console.field('opens_at')}[aria-invalid='true']")
+    other = shop.client.post("/v1/sales", {"name": mint_name("x"), "stock": 1}, shop.server.token(mint_name("other"), "seller")).json()["id"]
+    console.open(f"/console/edit/{other}")
+    console.says("There is no such sale of yours.")
+    assert not console.seen("#save")
+
+
 def test_a_node_of_another_release_may_be_in_a_state_that_has_no_name_here(console):
     console.meddle(OTHER, "/v1/nodes", '"state":"ready"', '"state":"warming"', "/v1/nodes").enter(mint_name("operator"), "admin").open("/console/nodes")
     console.says("warming", ".node")
