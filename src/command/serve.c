@@ -465,6 +465,7 @@ int command_serve(int argc, char **argv)
         printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);
         fflush(stdout);
         code = app_wait(&app, &signals, argc, argv);
+        ledger_watch_end(app.watch);
     }
     while (started > 0) steps[--started].stop(&app);
     return code;

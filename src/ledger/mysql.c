@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "ledger/watch.h"
 
 #include <assert.h>
 #include <errmsg.h>
@@ -229,6 +228,7 @@ enum fault mysql_connect_again(struct ledger *ledger)
     if (is_silent(ledger)) return FAULT_TIMEOUT;
     struct mysql_connection *connection = mysql_of(ledger);
     const struct ledger_place *place = &ledger->place;
+    ledger_watch_line_out(place->watch, &connection->line);
     mysql_close(&connection->handle);
     mysql_init(&connection->handle);
     connection->connected = false;
@@ -248,6 +248,7 @@ enum fault mysql_connect_again(struct ledger *ledger)
         log_error("ledger", "%s does not offer TLS, which ledger_tls asks for", ledger->path);
         return FAULT_CONFIG;
     }
+    ledger_watch_line_in(place->watch, &connection->line, (int)mysql_get_socket(&connection->handle));
     connection->mariadb = mariadb_connection(&connection->handle) != 0;
     enum fault fault = session_begin(ledger);
     if (fault == FAULT_NONE) fault = safety_check(ledger);
@@ -301,6 +302,7 @@ static enum fault mysql_open(struct ledger *ledger, enum ledger_mode mode)
 static void mysql_end(struct ledger *ledger)
 {
     if (mysql_of(ledger) == NULL) return;
+    ledger_watch_line_out(ledger->place.watch, &mysql_of(ledger)->line);
     mysql_close(&mysql_of(ledger)->handle);
     free(ledger->connection);
 }

@@ -10,6 +10,7 @@
 #define STAMPEDE_LEDGER_MYSQL_H
 
 #include "ledger/database.h"
+#include "ledger/watch.h"
 
 #include <mysql.h>
 
@@ -27,6 +28,7 @@ struct mysql_connection {
     uint64_t changes, last_id;
     unsigned error; /* of the last failure, with its text: the handle forgets it */
     char error_text[MYSQL_ERRMSG_SIZE];
+    struct watch_line line;
 };
 
 static inline struct mysql_connection *mysql_of(const struct ledger *ledger)

@@ -5,12 +5,15 @@
 #include "base/thread.h"
 #include "ledger/mysql.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ASK_MS 500
 /* Between two probes while it is away. */
@@ -30,9 +33,10 @@ struct ledger_watch {
     _Atomic bool doubted;
     uint64_t since_ms; /* it was well last */
 
-    pthread_mutex_t lock; /* of stopping */
+    pthread_mutex_t lock; /* of these */
     pthread_cond_t wake;
-    bool stopping;
+    bool ending, stopping;
+    struct watch_line *lines;
 };
 
 enum ledger_health ledger_watch_health(const struct ledger_watch *watch)
@@ -48,6 +52,47 @@ void ledger_watch_doubt(struct ledger_watch *watch)
     thread_must(pthread_mutex_unlock(&watch->lock));
 }
 
+void ledger_watch_line_in(struct ledger_watch *watch, struct watch_line *line, int fd)
+{
+    if (watch == NULL) return;
+    thread_must(pthread_mutex_lock(&watch->lock));
+    line->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    line->next = watch->lines;
+    watch->lines = line;
+    thread_must(pthread_mutex_unlock(&watch->lock));
+}
+
+void ledger_watch_line_out(struct ledger_watch *watch, struct watch_line *line)
+{
+    if (watch == NULL) return;
+    thread_must(pthread_mutex_lock(&watch->lock));
+    struct watch_line **at = &watch->lines;
+    while (*at != NULL && *at != line) at = &(*at)->next;
+    bool in = *at == line;
+    if (in) *at = line->next;
+    thread_must(pthread_mutex_unlock(&watch->lock));
+    if (in && line->fd >= 0) close(line->fd);
+}
+
+static void hang_up(struct ledger_watch *watch)
+{
+    thread_must(pthread_mutex_lock(&watch->lock));
+    for (struct watch_line *line = watch->ending ? watch->lines : NULL; line != NULL; line = line->next) {
+        if (line->fd >= 0) shutdown(line->fd, SHUT_RDWR);
+    }
+    thread_must(pthread_mutex_unlock(&watch->lock));
+}
+
+void ledger_watch_end(struct ledger_watch *watch)
+{
+    if (watch == NULL) return;
+    thread_must(pthread_mutex_lock(&watch->lock));
+    watch->ending = true;
+    thread_must(pthread_mutex_unlock(&watch->lock));
+    if (ledger_watch_health(watch) >= LEDGER_GONE) hang_up(watch);
+    ledger_watch_doubt(watch);
+}
+
 static void disconnect(struct ledger_watch *watch)
 {
     if (watch->ledger != NULL) ledger_close(watch->ledger);
@@ -55,7 +100,7 @@ static void disconnect(struct ledger_watch *watch)
 }
 
 /* Why it cannot be reached is said once, not with every probe. */
-static bool connect(struct ledger_watch *watch)
+static bool reach(struct ledger_watch *watch)
 {
     if (watch->ledger != NULL) return true;
     watch->place.quiet = ledger_watch_health(watch) != LEDGER_WELL;
@@ -66,7 +111,7 @@ static bool connect(struct ledger_watch *watch)
 static bool answers(struct ledger_watch *watch)
 {
     static const char question[] = "DO 1";
-    if (!connect(watch)) return false;
+    if (!reach(watch)) return false;
     MYSQL *handle = &mysql_of(watch->ledger)->handle;
     struct pollfd line = { .fd = (int)mysql_get_socket(handle), .events = POLLIN };
     if (mysql_send_query(handle, question, sizeof(question) - 1) == 0 && poll(&line, 1, SILENCE_MS) == 1 &&
@@ -156,6 +201,7 @@ static void *watch_run(void *arg)
     for (uint64_t ms = 0; rest(watch, ms);) {
         enum ledger_health health = probe(watch);
         health_set(watch, health);
+        if (health >= LEDGER_GONE) hang_up(watch);
         ms = health == LEDGER_WELL ? ASK_MS : pause_ms;
         pause_ms = health == LEDGER_WELL ? PAUSE_MS_MIN : 2 * pause_ms < PAUSE_MS_MAX ? 2 * pause_ms : PAUSE_MS_MAX;
     }

@@ -24,7 +24,19 @@ struct ledger_watch;
 /* Of a place in MySQL, whose watch it becomes; copies made of the place from then on share it, and end before it. A file is
  * watched by nobody: *out is NULL. */
 enum fault ledger_watch_open(struct ledger_watch **out, struct ledger_place *place) MUST_USE;
+/* The server is about to stop. A database that is away, or turns out to be, keeps nobody waiting from here on: connections
+ * to it are hung up, also those that wait for an answer. Any thread. */
+void ledger_watch_end(struct ledger_watch *watch);
 void ledger_watch_close(struct ledger_watch *watch);
+
+/* The socket of a connection to the place, by whoever has the connection: in before it is waited for, out before it is
+ * closed. Nobody's watch does nothing. */
+struct watch_line {
+    int fd; /* a copy: the library closes its own when it likes */
+    struct watch_line *next;
+};
+void ledger_watch_line_in(struct ledger_watch *watch, struct watch_line *line, int fd);
+void ledger_watch_line_out(struct ledger_watch *watch, struct watch_line *line);
 
 /* Any thread, no lock. Nobody's watch is WELL. */
 enum ledger_health ledger_watch_health(const struct ledger_watch *watch);

@@ -19,6 +19,7 @@ from redis_servers import commands_during
 
 AT_ONCE_S = 10  # for many answers, each of which would take seconds if somebody waited
 KNOWN_S = 20  # a moment on a quiet machine
+STOPPED_S = 9  # four on a quiet machine
 
 
 @pytest.fixture(scope="module")
@@ -323,6 +324,19 @@ def test_without_redis_nobody_waits_and_the_sale_goes_on_when_it_is_back(db, how
             assert answer.status == 201, answer
             wins[answer.json()["order"]["no"]] = buyer
         assert known(exact(nodes, sale, wins)) == wins
+
+
+def test_a_node_stops_also_while_the_database_hangs(db):
+    """Nobody who stops a node waits for a database that does not answer: what asks it would give up after ten seconds, one after the other."""
+    with Nodes(database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        shop.win(shop.sale(stock=5)["id"], "ann")
+        shop.close()
+        with away(db, "hung"):
+            began = time.monotonic()
+            server.stop()
+            assert time.monotonic() - began < STOPPED_S
 
 
 def test_a_node_that_nobody_asks_notices_by_itself(db):
