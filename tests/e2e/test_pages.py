@@ -143,6 +143,7 @@ def test_a_page_is_only_looked_at(client, method):
 def test_the_terms_of_the_server(client, own_server):
     answer = client.get("/pages.json")
     assert answer.status == 200 and set(answer.json()) == {"version", "demo_payments", "now"} and answer.json()["demo_payments"] is True
+    assert answer.headers["cache-control"] == "no-store", "it tells the time"
     with own_server().connect() as other:
         assert other.get("/pages.json").json()["demo_payments"] is False
 
