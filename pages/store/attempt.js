@@ -101,16 +101,19 @@ export class Attempt {
     if (this.phase === 'refused') this.phase = 'idle';
   }
 
-  /* Leaves the line. What may have been won already is not given up by it. */
+  /* Whether it waits to ask again, and nothing of what was asked can have won. */
+  canStop() {
+    return this.phase === 'again' && this.kept()?.unsure !== true;
+  }
+
+  /* Leaves the line, or stops asking. What may have been won already is not given up by it. */
   async leave() {
     const kept = this.kept();
     this.left = true;
     this.wake();
     this.leaves.abort();
-    if (kept?.place) {
-      keptDrop(this.name('grab'));
-      await ask('DELETE', `/v1/sales/${this.sale.id}/line/${kept.place}`).catch(() => null);
-    }
+    if (kept?.place || this.canStop()) keptDrop(this.name('grab'));
+    if (kept?.place) await ask('DELETE', `/v1/sales/${this.sale.id}/line/${kept.place}`).catch(() => null);
   }
 
   async run() {

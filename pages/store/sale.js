@@ -16,6 +16,8 @@ import { chip, countdownText, stateNow, stockBar } from './stock.js';
 /* How often the sale is looked at: often when something may happen. */
 const LOOK_MS = { open: 2000, sold_out: 3000, paused: 4000, upcoming: 5000, closed: 20000 };
 const ANNOUNCED_S = [60, 30, 10, 3];
+/* Up to so many units are chosen from a list; more are written. */
+const CHOICES_MAX = 20;
 /* How often somebody who stands in line is told how far they have come. */
 const PLACE_TOLD_MS = 15000;
 
@@ -68,14 +70,15 @@ class SalePage {
     this.more = h('span', { class: 'grab-more' });
     this.button = h('button', { type: 'button', id: 'grab', class: 'primary big grab', on: { click: () => this.press() } }, this.label, this.more);
     this.outcome = h('p', { id: 'outcome', class: 'notice', hidden: true });
-    this.second = h('button', { type: 'button', id: 'leave', class: 'quiet', hidden: true, on: { click: () => this.attempt.leave() } }, text('leave'));
+    this.second = h('button', { type: 'button', id: 'leave', class: 'quiet', hidden: true, on: { click: () => this.attempt.leave() } });
     this.offline = h('p', { class: 'notice warn', id: 'offline', hidden: true }, text('offline'));
     this.mine = h('section', { 'aria-label': text('mine'), class: 'stack', hidden: true });
     this.name = h('h1', {}, said(sale.name));
     this.description = h('p', { class: 'description', dir: 'auto' });
     this.price = h('p', { class: 'price big-price' });
-    this.units = h('select', { id: 'units', name: 'units' }, Array.from({ length: Math.min(sale.units_per_grab_max, 20) },
-      (_, i) => h('option', { value: i + 1 }, count(i + 1))));
+    const most = sale.units_per_grab_max;
+    this.units = most > CHOICES_MAX ? h('input', { id: 'units', name: 'units', type: 'number', min: 1, max: most, step: 1, value: 1, inputmode: 'numeric' })
+      : h('select', { id: 'units', name: 'units' }, Array.from({ length: most }, (_, i) => h('option', { value: i + 1 }, count(i + 1))));
     this.unitsField = h('div', { class: 'field units' }, h('label', { for: 'units' }, text('units')), this.units);
     this.facts = h('dl', { class: 'facts-list' });
     this.place.append(h('article', { class: 'sale' },
@@ -93,7 +96,7 @@ class SalePage {
         routeGo(loginPath());
         break;
       case 'grab':
-        this.attempt.grab(Number(this.units.value));
+        if (this.units.reportValidity()) this.attempt.grab(Number(this.units.value || 1));
         break;
       case 'won':
       case 'yours': {
@@ -137,7 +140,7 @@ class SalePage {
   async loadOrders() {
     if (this.sale.admission === 'open') {
       const won = this.attempt.won();
-      this.orders = won === null ? [] : [won];
+      this.orders = won === null || (won.pay_by !== null && payLeft(won) < 0) ? [] : [won]; // nobody tells what became of it
     } else if (this.user?.role === 'customer') {
       const answer = await ask('GET', `/v1/orders?sale=${this.sale.id}&limit=50`, { signal: this.signal });
       if (!answer.ok) return;
@@ -232,7 +235,8 @@ class SalePage {
     this.button.dataset.state = next;
     const pick = (next === 'grab' || next === 'wait') && sale.units_per_grab_max > 1;
     show(this.unitsField, pick);
-    show(this.second, next === 'line');
+    say(this.second, text(next === 'again' ? 'stop' : 'leave'));
+    show(this.second, next === 'line' || attempt.canStop());
     if (next === 'grab' && ENDED.has(this.state)) attempt.forget(); // it is on sale again
     const code = attempt.phase === 'refused' && !OWN_WORDS.has(next) ? attempt.code : null;
     const fewer = code === 'SOLD_OUT' && next === 'grab' && attempt.units > 1;
@@ -262,7 +266,7 @@ class SalePage {
         return { label: text('button.wait'), more: countdownText(Date.parse(sale.opens_at) - clockNow()), spoken: '' };
       case 'grab': {
         const total = price === null ? null : money(sale.price * Number(this.units.value || 1), sale.currency);
-        const again = attempt.phase === 'won' ? { note: text('won.more'), tone: 'good' } : {};
+        const again = attempt.phase === 'won' && activeOrders(this.orders).length > 0 ? { note: text('won.more'), tone: 'good' } : {};
         return { label: text('button.grab'), more: total, active: true, ...again };
       }
       case 'asking':

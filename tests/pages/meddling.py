@@ -13,7 +13,7 @@ HOLD = """{
     });
   };
 }"""
-# The first request for a path with $1 in it waits for letGo(), and is then answered with 503 without having been anywhere.
+# The first request for a path with $1 in it waits for letGo(), and is then answered with 503 without having been anywhere, to be asked again in $2 s.
 BUSY = """{
   const real = window.fetch;
   window.held = null;
@@ -21,7 +21,7 @@ BUSY = """{
   window.fetch = (path, options) => {
     if (!path.includes($1) || window.held !== null) return real(path, options);
     return new Promise((done) => {
-      window.held = () => done(new Response('{"code":"BUSY","status":503}', { status: 503, headers: { 'Retry-After': '1' } }));
+      window.held = () => done(new Response('{"code":"BUSY","status":503}', { status: 503, headers: { 'Retry-After': $2 } }));
     });
   };
 }"""

@@ -26,7 +26,7 @@ def tabs(page):
 def test_a_tab_whose_answer_another_has_heard_asks_no_more(page, shop, tabs):
     """Both press; one wins while the other hears BUSY. Without the key that the first has done with, it would buy a second time."""
     sale, buyer = shop.sale(stock=9, grabs_per_buyer_max=9)["id"], mint_name("buyer")
-    page.meddle(BUSY, f"/v1/sales/{sale}/grabs")
+    page.meddle(BUSY, f"/v1/sales/{sale}/grabs", "1")
     page.enter(buyer).open(f"/s/{sale}")
     page.comes_to("grab")
     page.press("#grab")
@@ -58,6 +58,46 @@ def test_whoever_leaves_the_line_while_it_answers_is_out_of_it(page, shop):
     page.reload()
     page.comes_to("grab")
     assert page.driver.execute_script(KEPT) == [] and shop.counts(sale)[3] == 0
+
+
+def test_whoever_hears_that_the_server_is_busy_may_stop(page, shop):
+    sale = shop.sale(stock=9)["id"]
+    page.meddle(BUSY, f"/v1/sales/{sale}/grabs", "60")
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    eventually(lambda: page.driver.execute_script("return window.held !== null"))
+    page.driver.execute_script("window.letGo()")
+    page.comes_to("again")
+    page.says("Stop trying")
+    page.press("#leave")
+    page.comes_to("grab")
+    page.reload()
+    page.comes_to("grab")
+    assert page.driver.execute_script(KEPT) == [] and shop.counts(sale)[3] == 0
+
+
+def test_a_sale_for_anyone_can_be_grabbed_again_when_the_time_to_pay_is_over(page, shop):
+    sale = shop.sale(stock=3, admission="open", pay_within_s=2)["id"]
+    page.open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.press("#grab")
+    page.comes_to("won")
+    page.comes_to("grab")
+    assert not page.seen("#outcome"), "nobody has got it"
+
+
+def test_many_at_once_are_written(page, shop):
+    sale = shop.sale(stock=900, units_per_grab_max=500)["id"]
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    page.write("#units", "501")
+    page.press("#grab")
+    assert page.state() == "grab" and shop.counts(sale)[3] == 0, "more than there may be is not sent"
+    page.write("#units", "321")
+    page.press("#grab")
+    page.comes_to("won")
+    assert shop.counts(sale)[3] == 321
 
 
 def test_looking_again_another_day_buys_nothing(page, shop):

@@ -45,6 +45,7 @@ export default {
   'closes': 'Closes {time}',
   'mine': 'Your orders in this sale',
   'leave': 'Leave the line',
+  'stop': 'Stop trying',
   'announce.opens': ({ seconds }) => `Opens in ${seconds} seconds`,
 
   'button.login': 'Log in to grab',

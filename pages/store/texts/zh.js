@@ -45,6 +45,7 @@ export default {
   'closes': '{time} 结束',
   'mine': '你在本场的订单',
   'leave': '离开队伍',
+  'stop': '停止重试',
   'announce.opens': '还有 {seconds} 秒开始',
 
   'button.login': '登录后抢购',
