@@ -300,7 +300,7 @@ static void turn(struct keeper *keeper)
     if (now_ms >= keeper->round_ms) round_do(keeper);
 }
 
-/* Both only end a wait; the turn looks for itself what there is to do. */
+/* It only ends a wait; the turn looks for itself what there is to do. */
 static void on_wake(uv_async_t *wake)
 {
     (void)wake;
@@ -308,7 +308,15 @@ static void on_wake(uv_async_t *wake)
 
 static void on_time(uv_timer_t *timer)
 {
-    (void)timer;
+    struct keeper *keeper = timer->data;
+    keeper->due = true;
+}
+
+/* The client's own clock ticks in this loop too, far more often than anybody has to be looked at. A round that has more to
+ * file than there was time for goes on at once. */
+static bool turn_waits(struct keeper *keeper)
+{
+    return !keeper->due && !atomic_load(&keeper->hasty) && !keeper_stopping(keeper) && mono_ms() < keeper->round_ms;
 }
 
 static void *keeper_run(void *arg)
@@ -317,7 +325,9 @@ static void *keeper_run(void *arg)
     while (!keeper_stopping(keeper)) {
         atomic_store(&keeper->hasty, false);
         turn(keeper);
-        uv_run(&keeper->loop, atomic_load(&keeper->hasty) ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+        keeper->due = false;
+        uv_run(&keeper->loop, UV_RUN_NOWAIT);
+        while (turn_waits(keeper)) uv_run(&keeper->loop, UV_RUN_ONCE);
     }
     return NULL;
 }
@@ -328,6 +338,7 @@ static enum fault keeper_loop(struct keeper *keeper)
     keeper->looped = true;
     if (uv_async_init(&keeper->loop, &keeper->wake, on_wake) != 0) return FAULT_MEMORY;
     uv_timer_init(&keeper->loop, &keeper->turn);
+    keeper->turn.data = keeper;
     uv_timer_start(&keeper->turn, on_time, KEEPER_TURN_MS, KEEPER_TURN_MS);
     return redis_client_open(&keeper->client, keeper->remote->options.redis, &keeper->loop);
 }

@@ -70,6 +70,7 @@ struct keeper {
     uint64_t ledger_again_ms, ledger_pause_ms;
     bool redis_failed;
     uint64_t errands_after; /* the next run of errands begins behind this one; 0: with the first */
+    bool due;               /* the time of the next turn has come */
     _Atomic bool hasty;     /* somebody waits for the next turn */
 
     pthread_mutex_t lock; /* of these */

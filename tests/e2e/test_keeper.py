@@ -450,3 +450,17 @@ def test_who_asks_again_when_all_is_sold_is_told_what_they_have(nodes):
             assert shop.grab(sale, f"stranger{i}").json()["code"] == "SOLD_OUT"
         return calls() - before < 150
     eventually(without_redis)
+
+
+def test_a_sale_that_is_asked_for_is_looked_at_twenty_times_a_second_and_no_more(nodes):
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=1)["id"]
+    assert shop.client.get(f"/v1/sales/{sale}").status == 200
+
+    def looks():
+        return nodes.redis().info("commandstats")["cmdstat_evalsha"]["calls"]
+    before, start_s = looks(), time.monotonic()
+    time.sleep(1.5)
+    # Locks, leases and reports are scripts too.
+    assert looks() - before <= 60 * (time.monotonic() - start_s)
+    eventually(lambda: looks() > before)
