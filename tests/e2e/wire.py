@@ -4,7 +4,9 @@ No library stands between a test and the bytes, so a test can say what no librar
 
 import json
 import re
+import select
 import selectors
+import socket
 import time
 
 
@@ -95,6 +97,19 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
+    def gone(self):
+        """Whether the server has closed a connection that was not used for long, as it may: nothing has been asked on it since."""
+        look = select.poll()
+        look.register(self.sock, select.POLLIN)
+        if not look.poll(0):
+            return False
+        try:
+            return self.sock.recv(1, socket.MSG_PEEK) == b""
+        except ValueError:  # of TLS, which lets nobody peek
+            return False
+        except OSError:
+            return True
+
     def send(self, data):
         if self.sock is None:
             self.buffer.clear()
@@ -114,6 +129,8 @@ class Client:
 
     def request(self, method, path, body=None, token=None, key=None, headers=None):
         data = request_bytes(method, path, body, token, key, headers)
+        if self.sock is not None and not self.buffer and self.gone():
+            self.close()
         reused = self.sock is not None
         try:
             self.send(data)
