@@ -138,7 +138,7 @@ class Rabbit(Broker):
             eventually(lambda: answers(self.epmd_port), 30)
         first = not (self.folder / "mnesia").exists()
         self.process = self.spawn("/usr/lib/rabbitmq/bin/rabbitmq-server", env=self.environment(), stdin=subprocess.PIPE)
-        eventually(self.ready, 120, 0.2)
+        eventually(self.ready, 300, 0.2)
         if first:
             with self.channel() as channel:
                 channel.exchange_declare(self.exchange, "topic", durable=True)

@@ -3,7 +3,7 @@
 import pytest
 from harness import Shop, eventually, time_text
 from nodes import PREFIX, Nodes
-from receiver import QUICK, Receiver, arrived, hook, metric, settled
+from receiver import CALM, Receiver, arrived, hook, metric, settled
 
 LOCK_S = 6
 STREAM = "merchant"
@@ -11,7 +11,7 @@ STREAM = "merchant"
 
 @pytest.fixture
 def nodes():
-    with Nodes(*QUICK) as made:
+    with Nodes(*CALM) as made:
         made.flags += ["--publish", f"redis://127.0.0.1:{made.own.port}/{STREAM}"]
         yield made
 

@@ -12,7 +12,7 @@ from brokers import Kafka, Rabbit, Redis, kafka_program, settled, wait_for
 from harness import Closed, Shop, eventually, run, time_text
 from ports import free_port
 from provider import Provider
-from receiver import QUICK, Receiver, hook, metric
+from receiver import CALM, Receiver, hook, metric
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def publishing(own_server):
 
     def make(broker, *flags, url=None, start=True):
         env = {"STAMPEDE_PUBLISH_PASSWORD": broker.password} if getattr(broker, "password", None) else None
-        return own_server("--publish", url or broker.url, *QUICK, *flags, env=env, start=start)
+        return own_server("--publish", url or broker.url, *CALM, *flags, env=env, start=start)
 
     return make
 
@@ -82,8 +82,10 @@ def in_order(events):
 def test_every_kind_of_event_arrives(broker, publishing):
     server = publishing(broker)
     shop, provider = Shop(server), Provider(server)
-    sale = shop.sale(stock=4, price=250, currency="EUR", pay_within_s=2, late_payment="refund")["id"]
-    ann, bob, cat = (shop.win(sale, name) for name in ("ann", "bob", "Zoë \"quoted\""))
+    sale = shop.sale(stock=4, price=250, currency="EUR", pay_within_s=3600, late_payment="refund")["id"]
+    ann, bob = shop.win(sale, "ann"), shop.win(sale, "bob")
+    assert shop.change(sale, pay_within_s=1).status == 200
+    cat = shop.win(sale, "Zoë \"quoted\"")
     provider.paid(shop.client, ann)
     assert shop.client.post(f"/v1/orders/{bob['no']}/cancel", {"reason": "not today"}, shop.buyer("bob")).status == 200
     eventually(lambda: shop.order(cat["no"]).json()["state"] == "expired")
@@ -221,7 +223,7 @@ def test_webhooks_and_the_queue_hear_the_same_words(redis_server, publishing):
 
 
 def test_nothing_is_published_until_it_is_turned_on_and_what_waits_is_kept(redis_server, own_server):
-    server = own_server(*QUICK)
+    server = own_server(*CALM)
     shop = Shop(server)
     sale = shop.sale(stock=10, closes_at=time_text(3600))["id"]
     shop.sale(stock=10, closes_at=time_text(0.2))
