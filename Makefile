@@ -54,6 +54,8 @@ BASE_CFLAGS := -std=gnu11 -g $(HARDEN) -fPIE -fstack-protector-strong -fno-omit-
                -DSTAMPEDE_VERSION='"$(VERSION)"' -pthread
 OUR_CFLAGS  := $(BASE_CFLAGS) $(WARNINGS) -iquote src -iquote . $(LLHTTP_CFLAGS) $(shell $(PKG) --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
 OUR_LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+# There are more than a hundred test programs: they are linked by whoever is quickest. What is installed is linked by the system's own.
+TEST_LDFLAGS := $(OUR_LDFLAGS) $(if $(shell command -v ld.gold),-fuse-ld=gold)
 LIBS        := $(LLHTTP_LIBS) $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null) -lm
 
 BINARY   := $(BUILD)/stampede
@@ -240,7 +242,7 @@ beside = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out $(1)test_% $(1)fuzz_%,$(wi
 $(UNIT_TESTS) $(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/%.o $$(call beside,$$(dir $$*)) $(ARCHIVE)
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
-	@$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) $(ARCHIVE) -lcmocka $(LIBS)
+	@$(CC) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(ARCHIVE) -lcmocka $(LIBS)
 
 # A part of the server as a program, which an end-to-end test drives.
 $(PROBES): $(BUILD)/%: $(BUILD)/obj/%.o $(ARCHIVE)
