@@ -79,6 +79,7 @@ struct line_waiter {
     /* The line's own. */
     struct line_entry entry;
     uint64_t deadline_ns;
+    bool counted; /* among those that its line has called */
     struct line_waiter *mail_prev, *mail_next;
     struct party_link of_buyer, of_grab;
 };

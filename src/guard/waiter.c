@@ -57,6 +57,7 @@ static void waiter_mail(struct line_waiter *waiter, enum line_outcome outcome)
 
 static void waiter_admit(struct lines *lines, struct line_waiter *waiter)
 {
+    waiter->counted = true;
     line_at(lines, waiter->entry.line)->called++;
     waiter_mail(waiter, LINE_ADMITTED);
 }
@@ -133,7 +134,7 @@ enum line_outcome line_enter(struct lines *lines, struct line_waiter *waiter, co
     assert(waiter->go != NULL && waiter->mailbox != NULL && waiter->mailbox->lines == lines);
     const struct tags tags = tags_of(lines, ask);
     assert(!tags.named || ask->grabs_max >= 1);
-    waiter->entry.is_place = false;
+    waiter->entry.is_place = waiter->counted = false;
     waiter->of_buyer = waiter->of_grab = (struct party_link){ 0 };
     enum line_outcome outcome;
     lines_lock(lines);
@@ -192,10 +193,10 @@ static void waiting_leave(struct lines *lines, struct line_waiter *waiter)
  * delivered in the meantime. */
 static void called_leave(struct lines *lines, struct line_waiter *waiter)
 {
-    bool untaken = mail_remove(&waiter->mailbox->mail, waiter);
-    bool found = untaken || mail_remove(&waiter->mailbox->taken, waiter);
+    bool found = mail_remove(&waiter->mailbox->mail, waiter) || mail_remove(&waiter->mailbox->taken, waiter);
     assert(found);
-    if (untaken && waiter->entry.outcome == LINE_ADMITTED) line_at(lines, waiter->entry.line)->called--;
+    if (waiter->counted) line_at(lines, waiter->entry.line)->called--;
+    waiter->counted = false;
     waiter->entry.state = ENTRY_OUT;
     outcome_count(LINE_LEFT);
     struct line_waiter *heir = waiter->of_grab.next;
@@ -272,6 +273,7 @@ static void mail_settle(struct line_mailbox *mailbox, uint64_t now_ns)
     for (struct line_waiter *waiter = mailbox->taken.first; waiter != NULL; waiter = waiter->mail_next) {
         if (waiter->entry.outcome != LINE_ADMITTED) continue;
         line_at(mailbox->lines, waiter->entry.line)->called--;
+        waiter->counted = false;
         if (now_ns < waiter->deadline_ns) continue;
         waiter->entry.outcome = LINE_TIMED_OUT;
         grab_end(mailbox->lines, waiter, LINE_TIMED_OUT);

@@ -490,6 +490,30 @@ static void an_answer_may_let_others_leave_and_enter_again(void **state)
     free(others);
 }
 
+static void go_and_let_the_third_leave(struct line_waiter *waiter, enum line_outcome outcome)
+{
+    on_go(waiter, outcome);
+    line_leave(lines, &others[3].waiter);
+}
+
+/* Whoever is let through and leaves, while the mail he lies in is delivered, has had his turn: his line knows of nobody on
+ * the way, and lets the next one in at once. */
+static void one_who_leaves_out_of_the_middle_of_the_mail_is_counted_once(void **state)
+{
+    (void)state;
+    const struct line_terms fast = { .rate_per_s = 1000, .size = 5000, .timeout_ms = 60000 };
+    others = crowd_make(6);
+    for (size_t i = 0; i < 5; i++) assert_int_equal(enter_as(&others[i], &fast), i == 0 ? LINE_ADMITTED : LINE_WAITING);
+    others[1].waiter.go = go_and_let_the_third_leave;
+    now_ns += 5 * MS;
+    turn();
+    static const uint32_t told[] = { 0, 1, 1, 0, 1 };
+    for (size_t i = 0; i < 5; i++) assert_int_equal(others[i].told, told[i]);
+    now_ns += SECOND;
+    assert_int_equal(enter_as(&others[5], &fast), LINE_ADMITTED);
+    free(others);
+}
+
 static void a_new_rate_counts_from_the_next_slot(void **state)
 {
     (void)state;
@@ -586,6 +610,7 @@ int main(void)
         ROW(lines_are_bounded_and_idle_ones_make_way),
         ROW(whoever_leaves_is_gone_in_every_state),
         ROW(an_answer_may_let_others_leave_and_enter_again),
+        ROW(one_who_leaves_out_of_the_middle_of_the_mail_is_counted_once),
         ROW(a_new_rate_counts_from_the_next_slot),
         ROW(every_extreme_of_the_terms_works),
         ROW(declared_lines_are_found_by_name),
