@@ -207,4 +207,4 @@ static const struct route routes[] = {
     { HTTP_PUT_, "/shop/cart/add", WHO_CUSTOMER, RATE_GRAB, cart_put, &face },
 };
 
-const struct route_table cart_door = { routes, sizeof routes / sizeof *routes, "/shop", &face, false };
+const struct route_table cart_door = { routes, sizeof routes / sizeof *routes, "/shop", &face };

@@ -186,4 +186,4 @@ static const struct route routes[] = {
     { HTTP_POST_, "/luck", WHO_ADMITTED, RATE_GRAB, claim_default, &face },
 };
 
-const struct route_table claim_door = { routes, sizeof routes / sizeof *routes, "/luck", &face, false };
+const struct route_table claim_door = { routes, sizeof routes / sizeof *routes, "/luck", &face };

@@ -193,4 +193,4 @@ static const struct route routes[] = {
     { HTTP_POST_, "/api/auth/logout", WHO_USER, RATE_WRITE, logout_begin, &logout_face },
 };
 
-const struct route_table coupon_door = { routes, sizeof routes / sizeof *routes, "/api", &plain_face, false };
+const struct route_table coupon_door = { routes, sizeof routes / sizeof *routes, "/api", &plain_face };

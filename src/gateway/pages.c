@@ -183,12 +183,12 @@ static const struct route site_routes[] = {
     { HTTP_GET_, "/console/{view}/{item}", WHO_ANYONE, RATE_QUERY, console_get, &page_face },
     { HTTP_GET_, "/pages.json", WHO_ANYONE, RATE_QUERY, pages_get, NULL },
 };
-static const struct route_table site = { site_routes, sizeof site_routes / sizeof *site_routes, NULL, NULL, true };
+static const struct route_table site = { site_routes, sizeof site_routes / sizeof *site_routes, NULL, NULL };
 
 static const struct route demo_routes[] = {
     { HTTP_POST_, "/v1/orders/{order}/demo_payment", WHO_CUSTOMER, RATE_WRITE, demo_payment_post, NULL },
 };
-static const struct route_table demo = { demo_routes, sizeof demo_routes / sizeof *demo_routes, NULL, NULL, false };
+static const struct route_table demo = { demo_routes, sizeof demo_routes / sizeof *demo_routes, NULL, NULL };
 
 const struct pages pages_all = { .site = true, .demo_payments = true };
 

@@ -95,10 +95,9 @@ static void allow_add(char allow[64], const char *word)
 }
 
 /* Clients that doors are for, and people who write an address, write a slash at the end, or none, as they like. */
-static bool route_matches(const struct route_table *table, const struct route *route, struct slice path,
-                          struct slice ids[ROUTE_IDS_MAX])
+static bool route_matches(const struct route *route, struct slice path, struct slice ids[ROUTE_IDS_MAX])
 {
-    if ((table->slash || route->face != NULL) && path.len > 1 && path.data[path.len - 1] == '/') path.len--;
+    if (route->face != NULL && path.len > 1 && path.data[path.len - 1] == '/') path.len--;
     return route_path_matches(route->path, path, ids);
 }
 
@@ -108,7 +107,7 @@ static const struct route *table_find(const struct route_table *table, enum http
 {
     for (size_t i = 0; i < table->count; i++) {
         const struct route *route = &table->routes[i];
-        if (!route_matches(table, route, path, ids)) continue;
+        if (!route_matches(route, path, ids)) continue;
         if (route->method == method) return route;
         allow_add(allow, method_words[route->method]);
         /* A GET that grabs is not asked without its answer. */
@@ -117,7 +116,7 @@ static const struct route *table_find(const struct route_table *table, enum http
     return NULL;
 }
 
-static const struct route_table native = { routes, sizeof routes / sizeof *routes, NULL, NULL, false };
+static const struct route_table native = { routes, sizeof routes / sizeof *routes, NULL, NULL };
 
 const struct route *route_find(const struct route_tables *doors, enum http_method method, struct slice path,
                                struct slice ids[ROUTE_IDS_MAX], char allow[64])
@@ -140,7 +139,7 @@ const struct face *route_face(const struct route_tables *doors, struct slice pat
         bool begins = path.len >= len && memcmp(path.data, table->prefix, len) == 0;
         if (!begins || (path.len > len && path.data[len] != '/')) continue;
         for (size_t n = 0; n < table->count; n++) {
-            if (route_matches(table, &table->routes[n], path, ids)) return table->routes[n].face;
+            if (route_matches(&table->routes[n], path, ids)) return table->routes[n].face;
         }
         return table->face;
     }

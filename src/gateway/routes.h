@@ -33,7 +33,7 @@ struct route {
     unsigned who;
     enum rate_class class; /* what the guard counts it as; RATE_CLASSES: it is not counted */
     void (*handler)(struct request *request);
-    const struct face *face; /* of a door: how it answers; NULL: natively */
+    const struct face *face; /* of a door or a page: how it answers; NULL: natively */
 };
 
 /* The rows of the doors that are open, and of the pages; the native ones are always there. */
@@ -42,7 +42,6 @@ struct route_table {
     size_t count;
     const char *prefix;      /* of a door: the segment that all its paths begin with, as /api; NULL: it is none */
     const struct face *face; /* and how it answers below that where there is no route */
-    bool slash;              /* whether a slash at the end of an address makes no difference */
 };
 #define ROUTE_TABLES_MAX 8
 struct route_tables {
