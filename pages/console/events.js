@@ -45,8 +45,10 @@ export async function eventsView(place, parameters, signal) {
     for (const one of [name, opens]) one.wrong(null);
     if (event !== null) name.input.focus();
   };
+  // A row stays while it looks the same; not all of an event is seen in it.
+  const latest = (event) => list.items.find((one) => one.id === event.id) ?? event;
   const line = (event) => row(columns, named(event.name), ...(admin ? [named(event.seller)] : []), stateChip(event.state), moment(Date.parse(event.opens_at)),
-    count(event.subscribers), event.state === 'upcoming' ? button(text('action.edit'), () => edit(event), { class: 'small', 'data-event': event.id }) : '');
+    count(event.subscribers), event.state === 'upcoming' ? button(text('action.edit'), () => edit(latest(event)), { class: 'small', 'data-event': event.id }) : '');
   const path = (cursor) => `/v1/events?${new URLSearchParams({ limit: PAGE, ...(admin ? {} : { seller: who.name }), ...(cursor ? { cursor } : {}) })}`;
   const list = paged(grid, told, signal, path, line);
   const submit = async (event) => {

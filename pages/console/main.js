@@ -1,6 +1,7 @@
 /* The console: for sellers their sales, for operators the whole shop. */
 
 import { Unreachable, ask, session, sessionEnd, sessionWatch } from '../shared/api.js';
+import { clockForget } from '../shared/clock.js';
 import { h, said, svg } from '../shared/dom.js';
 import { routeGo, routeShow, routeStart } from '../shared/route.js';
 import { languageStart, languageSwitch, languageWatch, text } from '../shared/text.js';
@@ -99,4 +100,5 @@ languageWatch(() => {
   document.getElementById('language')?.focus();
 });
 sessionWatch(() => routeShow());
+document.addEventListener('visibilitychange', () => { if (!document.hidden) clockForget(); });
 routeStart(document.getElementById('main'), ROUTES);

@@ -119,7 +119,8 @@ export function field(label, input, hint) {
 }
 
 /* columns: [[key of its heading, class]]. Rows that are as they were stay, so that nobody loses the link under their finger or what they
- * have marked; where there are none, empty is said. */
+ * have marked: what a row does may rest only on what is seen in it, or on what is looked up when it is pressed. Where there are none, empty
+ * is said. */
 export function table(caption, columns, empty) {
   const body = h('tbody');
   const nothing = h('p', { class: 'soft pad' }, empty);
@@ -136,7 +137,7 @@ export function table(caption, columns, empty) {
       else if (!old.isEqualNode(fresh)) old.replaceWith(fresh);
     });
     while (body.children.length > list.length) body.lastChild.remove();
-    if (held !== null && !held.isConnected) [...body.querySelectorAll(held.localName)].find((one) => one.isEqualNode(held))?.focus();
+    if (held !== null && !held.isConnected) [...body.querySelectorAll(held.localName)].find((one) => one.isEqualNode(held))?.focus({ preventScroll: true });
     nothing.hidden = list.length > 0;
     scroll.hidden = list.length === 0;
   };
@@ -154,15 +155,18 @@ export function row(columns, ...cells) {
 export function paged(grid, told, signal, path, line) {
   const more = button(text('more'), () => heard(told, signal, load(list.next)), { class: 'quiet', hidden: true });
   const list = { items: [], next: null, more, load };
+  let added = 0; // pages that were asked for by "more"
   async function load(cursor = null) {
     const wanted = path(cursor);
+    const had = added;
     const answer = await ask('GET', wanted, { signal });
-    // Something else is wanted by now, or this page has come already.
-    if (wanted !== path(cursor) || (cursor !== null && cursor !== list.next)) return false;
+    // Something else is wanted by now, this page has come already, or one more has come since, which is not to go again.
+    if (wanted !== path(cursor) || (cursor === null ? had !== added : cursor !== list.next)) return false;
     if (!answer.ok) {
       told.bad(answer);
       return false;
     }
+    if (cursor !== null) added += 1;
     list.items = cursor === null ? answer.body.items : [...list.items, ...answer.body.items];
     list.next = answer.body.next;
     more.hidden = list.next === null;

@@ -140,11 +140,15 @@ export function termsChanged(terms, sale) {
 }
 
 async function eventsLoad(input, seller, chosen, signal) {
+  // What is chosen is there before the others are, and where they cannot be asked for.
+  const kept = chosen ? h('option', { value: chosen }, chosen) : null;
+  if (kept !== null) input.append(kept);
+  input.value = chosen ?? '';
   const answer = await listed(`/v1/events?seller=${encodeURIComponent(seller)}`, { signal });
   for (const event of answer.items ?? []) {
-    if (event.state === 'upcoming' || event.id === chosen) input.append(h('option', { value: event.id }, event.name));
+    if (event.id === chosen) kept.textContent = event.name;
+    else if (event.state === 'upcoming') input.append(h('option', { value: event.id }, event.name));
   }
-  input.value = chosen ?? '';
 }
 
 function groups(fields, making) {

@@ -104,6 +104,8 @@ export function listView(place, _, signal) {
 
   (async () => {
     while (!signal.aborted) {
+      const asked = new AbortController(); // before asking, so that what is pressed meanwhile is not lost
+      wake = () => asked.abort();
       try {
         if (!document.hidden || sales === null) {
           ({ sales, more } = await refresh(times, signal));
@@ -117,8 +119,6 @@ export function listView(place, _, signal) {
         say(trouble, text('offline'));
         trouble.hidden = false;
       }
-      const asked = new AbortController();
-      wake = () => asked.abort();
       await pauseUnseen(trouble.hidden ? REFRESH_MS * (0.8 + Math.random() * 0.4) : 3000, either(signal, asked.signal));
     }
   })();

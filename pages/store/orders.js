@@ -34,8 +34,12 @@ export function ordersView(place, _, signal) {
   every(500, signal, () => { for (const card of cards) card.tick(); });
 
   let busy = false;
+  let again = false;
   const load = async (cursor) => {
-    if (busy) return; // two presses are one
+    if (busy) { // two presses are one; what has changed is looked at afterwards
+      again ||= cursor === null;
+      return;
+    }
     busy = true;
     const more = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`;
     try {
@@ -51,6 +55,10 @@ export function ordersView(place, _, signal) {
         h('p', {}, h('button', { type: 'button', on: { click: () => load(null) } }, text('again'))));
     } finally {
       busy = false;
+    }
+    if (again && !signal.aborted) {
+      again = false;
+      await load(null);
     }
   };
   const show = (page, terms, first) => {

@@ -172,6 +172,15 @@ def test_events_are_made_changed_and_joined(console, shop):
     console.says(f"The event has been changed: {name} II", "main > .notice.good")
     changed = shop.listed(f"/v1/events?seller={shop.seller}", shop.seller_token)
     assert [{key: one[key] for key in made if key not in ("name", "now")} for one in changed] == [{key: made[key] for key in made if key not in ("name", "now")}]
+    console.press(f"[data-event='{made['id']}']")
+    console.write(console.field("description"), "Fewer.")
+    console.press("#event-save")
+    eventually(lambda: shop.listed(f"/v1/events?seller={shop.seller}", shop.seller_token)[0]["description"] == "Fewer.")
+
+    def description():
+        console.press(f"[data-event='{made['id']}']")
+        return console.one(console.field("description")).get_attribute("value")
+    eventually(lambda: description() == "Fewer.")  # once the list has come again
     console.open("/console/sales/new")
     console.says(name + " II", console.field("event"))
     console.write(console.field("name"), mint_name("leaf"))
