@@ -7,10 +7,9 @@ import pathlib
 import re
 import subprocess
 
-import mariadb
 import pytest
 import yaml
-from harness import BINARY, ROOT, Server, Shop, end_with_parent, environment, eventually, keys_of, run
+from harness import BINARY, ROOT, Shop, end_with_parent, environment, eventually, keys_of, run
 from mariadb import MariaDB, program
 from ports import free_port
 

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from harness import answers_in, mint_name, problem, read_to_end, request_bytes
+from harness import answers_in, mint_name, read_to_end, request_bytes
 
 KB = 1024
 

@@ -160,8 +160,11 @@ class Page:
         return self.waits(lambda: words in self.text(selector), seconds, words)
 
     def state(self):
-        """Of the button."""
-        return self.driver.execute_script("return document.getElementById('grab')?.dataset.state ?? null")
+        """Of the button; None while the page is on its way."""
+        try:
+            return self.driver.execute_script("return document.getElementById('grab')?.dataset.state ?? null")
+        except (JavascriptException, WebDriverException):
+            return None
 
     def comes_to(self, *states, seconds=15):
         """Waits until the button is in one of these states; which."""

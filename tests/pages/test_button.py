@@ -65,7 +65,7 @@ def test_wait_until_the_server_says_it_is_time(page, shop, stays):
         page.says("9:", ".countdown")
         assert disabled(page)
         stays(page, "wait", "Opens in")
-        assert shop.change(sale, opens_at=time_text(10)).status == 200
+        assert shop.change(sale, opens_at=time_text(15)).status == 200
         page.reload()
         page.comes_to("wait")
         page.listen()

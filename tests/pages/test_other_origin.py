@@ -66,8 +66,11 @@ def test_another_site_frames_nothing_and_looks_into_no_window(page, elsewhere):
         page.driver.switch_to.frame(frame)
         eventually(lambda: page.driver.execute_script("return location.href").startswith("chrome-error:"))
         page.driver.switch_to.default_content()
-    opened = tries(page, "const other = window.open(given[0]); await new Promise((done) => setTimeout(done, 1000));"
-                         "return other === null || other.closed ? 'apart' : String(other.localStorage.length)", page.base + "/")
+    # Until it is there it is an empty page of this site.
+    opened = tries(page, "const other = window.open(given[0]);"
+                         "for (let i = 0; i < 600 && other !== null && !other.closed; i++) {"
+                         " other.localStorage; await new Promise((done) => setTimeout(done, 100)); }"
+                         "return other === null || other.closed ? 'apart' : 'open'", page.base + "/")
     assert opened in ("apart", "SecurityError")
     first = page.driver.current_window_handle
     for other in page.driver.window_handles:

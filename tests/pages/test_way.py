@@ -254,14 +254,6 @@ def test_a_page_that_came_in_part_comes_whole_by_itself(far, network, shop, part
     assert network.lose[part.encode()] < 3
 
 
-def test_a_console_that_came_in_part_comes_whole_by_itself(far, network):
-    far.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
-    network.lose = {b"console-parts": 3}
-    far.open("/console")
-    far.one("#register", 20)
-    assert network.lose[b"console-parts"] < 3
-
-
 def test_two_presses_are_one(page, shop):
     sale, buyer = shop.sale(stock=9, grabs_per_buyer_max=9)["id"], mint_name("buyer")
     page.enter(buyer).open(f"/s/{sale}")
