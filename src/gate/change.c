@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "ledger/watch.h"
 
 #include <assert.h>
@@ -76,13 +75,14 @@ static void change_work(struct crew_job *job, void *tools)
     struct change_tools *own = tools;
     for (int tries = 0; tries < 2; tries++) {
         change->fault = FAULT_LEDGER;
-        if (ledger_watch_health(own->place->watch) >= LEDGER_GONE) return; /* nothing is begun */
+        enum ledger_health health = ledger_watch_health(own->place->watch);
+        if (health >= LEDGER_GONE || (health == LEDGER_UNSAFE && own->ledger == NULL)) return; /* nothing is begun */
         change->fault = own->ledger == NULL ? ledger_open(&own->ledger, own->place, LEDGER_WRITER) : FAULT_NONE;
         if (change->fault != FAULT_NONE) continue;
         change->fault = change->work(change, own->ledger);
         /* After any other fault nothing was committed. */
         change->begun = change->begun || change->fault == FAULT_NONE || change->fault == FAULT_UNSURE;
-        if (change->fault == FAULT_NONE) return;
+        if (change->fault == FAULT_NONE || health == LEDGER_UNSAFE) return; /* such a one may still be read */
         ledger_close(own->ledger);
         own->ledger = NULL;
         if (change->fault == FAULT_UNSURE && !change->repeatable) return;

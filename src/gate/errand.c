@@ -16,6 +16,7 @@
 struct run {
     uint64_t stop_ms; /* monotonic */
     bool done;        /* some of them */
+    int piles;        /* of which something was told; to pass over the others costs little */
 };
 
 struct pile {
@@ -111,7 +112,7 @@ static void crowd_do(struct keeper *keeper, struct crowd *crowd)
                               .argc = telling.argc,
                               .read = crowd_answered,
                               .arg = crowd };
-    if (crowd->ends[0] != ERRAND_DONE && !keeper_script(keeper, &ask)) crowd->ends[0] = ERRAND_LATER;
+    if (crowd->ends[0] != ERRAND_DONE) (void)keeper_script(keeper, &ask); /* without an answer all stay LATER */
 }
 
 /* Whether it is done; what it needs to be done later is asked for. */
@@ -140,6 +141,7 @@ static bool pile_do(struct keeper *keeper, struct ledger *ledger, const struct p
     uint64_t done[ERRANDS_AT_ONCE];
     size_t done_count = 0;
     uint32_t i = 0;
+    bool asked = false;
     enum fault fault = FAULT_NONE;
     while (i < pile->count && fault == FAULT_NONE && mono_ms() < run->stop_ms && !keeper_stopping(keeper)) {
         struct crowd crowd = { &pile->errands[i], crowd_count(pile, i), { ERRAND_LATER } };
@@ -147,6 +149,7 @@ static bool pile_do(struct keeper *keeper, struct ledger *ledger, const struct p
         i += crowd.count;
         keeper->errands_after = pile->errands[i - 1].id;
         if (sale_is_away(keeper, crowd.errands->sale_id)) continue;
+        asked = true;
         if (crowd.errands->kind == ERRAND_EXPIRED) {
             crowd_do(keeper, &crowd);
         } else {
@@ -158,6 +161,7 @@ static bool pile_do(struct keeper *keeper, struct ledger *ledger, const struct p
         }
         keeper_pulse(keeper);
     }
+    run->piles += asked;
     if (fault == FAULT_NONE && done_count > 0) fault = ledger_errands_done(ledger, done, done_count);
     if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
     run->done = run->done || done_count > 0;
@@ -168,7 +172,7 @@ uint64_t errands_do(struct keeper *keeper, uint64_t made_before_ms)
 {
     struct run run = { .stop_ms = mono_ms() + RUN_MS };
     uint64_t seen = 0;
-    for (int i = 0; i < PILES_AT_ONCE; i++) {
+    while (run.piles < PILES_AT_ONCE && mono_ms() < run.stop_ms && !keeper_stopping(keeper)) {
         struct ledger *ledger = keeper_ledger(keeper);
         struct pile pile = { .count = 0 };
         const struct ledger_errand_page page = { keeper->errands_after, made_before_ms, ERRANDS_AT_ONCE };
@@ -179,6 +183,7 @@ uint64_t errands_do(struct keeper *keeper, uint64_t made_before_ms)
             return seen;
         }
         seen += pile.count;
+        keeper_pulse(keeper);
         if (!pile_do(keeper, ledger, &pile, &run)) break;
         if (pile.count < ERRANDS_AT_ONCE) {
             keeper->errands_after = 0;

@@ -6,9 +6,7 @@
 #include "ledger/watch.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LEDGER_ANSWER_S 3
 #define LEDGER_PATIENCE_MS 2000
@@ -47,6 +45,9 @@ struct ledger *keeper_ledger(struct keeper *keeper)
 
 void keeper_ledger_failed(struct keeper *keeper, enum fault fault)
 {
+    /* It has refused a write; one that is open may still be read. */
+    if (keeper->ledger != NULL && ledger_watch_health(keeper->place.watch) == LEDGER_UNSAFE && fault == FAULT_TIMEOUT)
+        return;
     if (keeper->ledger != NULL) ledger_close(keeper->ledger);
     keeper->ledger = NULL;
     keeper->ledger_pause_ms *= 2;

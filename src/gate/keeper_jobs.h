@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #define KEEPER_TURN_MS 50
-#define KEEPER_REFRESH_MS 100 /* changes of other nodes are seen within this */
+#define KEEPER_REFRESH_MS 100 /* changes of other nodes are seen within this and a turn */
 #define KEEPER_ROUND_MS 1000  /* between two looks at every sale */
 #define KEEPER_ASKED_MS 3000  /* a sale's counts are kept fresh so long after somebody asked for it */
 #define KEEPER_LATE_MS 3000   /* what others should have done by then is done here */

@@ -148,7 +148,8 @@ static enum fault withdraw_file(struct change *change, struct ledger *ledger)
 {
     enum fault fault = ledger_takes(ledger, &change->take, 1);
     bool filed = change->take.result == TAKE_FILED || change->take.result == TAKE_FILED_BEFORE;
-    return fault != FAULT_NONE || !filed ? fault : sale_shelve(change, ledger, change->sale_id);
+    if (fault != FAULT_NONE || !filed) return fault;
+    return sale_shelve(change, ledger, change->sale_id) == FAULT_NONE ? FAULT_NONE : FAULT_UNSURE; /* it is committed */
 }
 
 static void withdraw_filed(struct change *change)

@@ -74,7 +74,7 @@ static void logs_file(struct round *round)
                                   .until_ms = now_ms - KEEPER_LATE_MS,
                                   .stop_mono_ms = stop_ms };
         bool whole = stream_file(keeper, &ask);
-        round->more = round->more || (!whole && ask.filed > 0);
+        round->more = round->more || (!whole && ask.filed > 0 && mono_ms() >= stop_ms);
         if (ask.filed + ask.refused + ask.lapsed > 0)
             log_info("keeper",
                      "sale %" PRIu64 ": found in its log, %" PRIu64 " filed, %" PRIu64 " refused, %" PRIu64 " dropped",

@@ -98,6 +98,7 @@ static void search_settle(struct search *search)
     struct change *over[SOUGHT_MAX];
     uint32_t count = 0, kept = 0;
     uint64_t now_ms = mono_ms();
+    search->where.marks = 0; /* of those that are kept */
     for (uint32_t i = 0; i < search->sought_count; i++) {
         struct change *change = search->sought[i];
         bool found = change->verdict == VERDICT_DONE;
@@ -107,6 +108,7 @@ static void search_settle(struct search *search)
             over[count++] = change;
         } else {
             search->sought[kept++] = change;
+            search->where.marks |= UINT32_C(1) << number_mark(change->order_no);
         }
     }
     search->sought_count = kept;
@@ -139,8 +141,7 @@ static void search_begin(struct search *search)
 }
 
 /* A step is over when all are answered: goes on in a moment, with the rest of the sales or for those who have come
- * meanwhile.
- */
+ * meanwhile. */
 static void step_end(struct search *search)
 {
     if (search->under_way > 1) {

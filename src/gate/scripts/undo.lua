@@ -19,8 +19,9 @@ if (what == 'win' and not is_new) or (what == 'retake' and not is_retaken) then
     return { 'NOT_HELD', now, available, '', '', no, line }
 end
 
--- Its entry goes with it. Who asked again after a lost answer does not know which it is: it stays, and whoever finds it is
--- refused as well (the ledger remembers) and drops it. A log may be too long to be looked through.
+-- Its entry goes with it. Who asked again after a lost answer does not know which it is: it stays, and whoever finds it asks
+-- the ledger, which remembers a win that it refused and has in an order's row what became of it. A log may be too long to be
+-- looked through.
 local entry = log_id ~= '' and redis.call('XRANGE', KEYS[7], log_id, log_id)[1]
 if entry then
     local kind, of_kind, of_no = what == 'win' and 'won' or 'retaken', false, false
