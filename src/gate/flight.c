@@ -1,12 +1,9 @@
 /* Requests under way: where they are kept, what they ask, how replies are read. */
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "gate/change.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 struct flight *flight_open(struct remote_lane *lane, struct gate_ticket *ticket)

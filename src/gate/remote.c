@@ -2,7 +2,6 @@
 #include "gate/remote.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "gate/change.h"
 #include "gate/roster.h"
 

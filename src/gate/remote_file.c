@@ -5,7 +5,6 @@
 #include "gate/remote.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* XDEL and its key come before the entries. */
 #define CLEARED_MAX (FLIGHT_ARGV_MAX - 2)

@@ -6,7 +6,6 @@
 #include "gate/remote.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static void left_tell(const struct flight *flight)

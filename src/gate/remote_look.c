@@ -8,8 +8,6 @@
 #include "ledger/agreed.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

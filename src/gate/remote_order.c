@@ -1,11 +1,7 @@
 /* Orders after their win. The ledger first: what it has written is told to the gate as an errand. Only the units that a late
  * payment takes again come from the gate first, for they are a take. */
 #include "base/clock.h"
-#include "base/log.h"
 #include "gate/change.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 /* An end of a hold that is not older may not have come to the gate yet; it is not waited for longer than that. */
 #define END_FRESH_MS 3000

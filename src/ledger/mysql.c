@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <errmsg.h>
-#include <inttypes.h>
 #include <mysqld_error.h>
 #include <poll.h>
 #include <pthread.h>

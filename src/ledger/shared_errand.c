@@ -4,7 +4,6 @@
 #include "base/log.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum fault errand_leave(struct ledger *ledger, struct ledger_errand *errand)
 {
