@@ -176,7 +176,12 @@ def test_a_crowd_subscribes_at_once_and_each_counts_once(own_server):
     requests = [request_bytes("POST", f"/v1/events/{made}/subscribe", None, shop.buyer(f"buyer-{i % 150}")) for i in range(300)]
     answers = crowd(server, requests, 60)
     thread.join()
-    assert all(answer.status == 204 for answer in answers) and all(answer.status == 201 for answer in grabbed)
+    # On a busy machine some may be told to come again.
+    assert {answer.status for answer in answers} <= {204, 503} and {answer.status for answer in grabbed} <= {201, 503}
+    assert 201 in {answer.status for answer in grabbed}
+    for i, answer in enumerate(answers):
+        if answer.status == 503:
+            eventually(lambda buyer=shop.buyer(f"buyer-{i % 150}"): shop.client.post(f"/v1/events/{made}/subscribe", None, buyer).status == 204)
     assert shown(shop, made)["subscribers"] == 150
     shop.close()
     server.restart(kill=True)
