@@ -164,7 +164,7 @@ static bool pile_do(struct keeper *keeper, struct ledger *ledger, const struct p
     run->piles += asked;
     if (fault == FAULT_NONE && done_count > 0) fault = ledger_errands_done(ledger, done, done_count);
     if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
-    run->done = run->done || done_count > 0;
+    run->done = run->done || (done_count > 0 && fault == FAULT_NONE); /* else the same ones would be told again at once */
     return i == pile->count && fault == FAULT_NONE;
 }
 
