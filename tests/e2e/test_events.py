@@ -176,9 +176,9 @@ def test_a_crowd_subscribes_at_once_and_each_counts_once(own_server):
     requests = [request_bytes("POST", f"/v1/events/{made}/subscribe", None, shop.buyer(f"buyer-{i % 150}")) for i in range(300)]
     answers = crowd(server, requests, 60)
     thread.join()
-    # On a busy machine some may be told to come again.
-    assert {answer.status for answer in answers} <= {204, 503} and {answer.status for answer in grabbed} <= {201, 503}
-    assert 201 in {answer.status for answer in grabbed}
+    assert {answer.status for answer in grabbed} == {201}
+    # Each is a commit: of a database under load some are told to come again.
+    assert {answer.status for answer in answers} <= {204, 503}
     for i, answer in enumerate(answers):
         if answer.status == 503:
             eventually(lambda buyer=shop.buyer(f"buyer-{i % 150}"): shop.client.post(f"/v1/events/{made}/subscribe", None, buyer).status == 204)

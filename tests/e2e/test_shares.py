@@ -135,9 +135,9 @@ def test_in_a_cluster_limits_are_shared_too():
             by_node, _, seconds, _ = hammer(servers, 0.7, as_address(f"192.0.2.{i}"))
             passed, limit = passed + by_node, limit + BURST + PER_S * seconds
         assert sum(passed) <= 1.5 * limit, (passed, limit)
-        # Some may not have been: a master that is slow for a moment is not waited for.
+        # A master that is slow for a moment is not waited for.
         told, untold = (sum(metric(server, f"stampede_limits_{what}") for server in servers) for what in ("told", "untold"))
-        assert told > untold
+        assert untold * 4 <= told, f"{untold} were told in vain, of {told}"
         assert sum(server.client().dbsize() > 0 for server in cluster.servers) > 1
 
 
