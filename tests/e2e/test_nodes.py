@@ -3,6 +3,7 @@
 A Redis, a database and three servers; ack = ledger unless a test says otherwise."""
 
 import collections
+import concurrent.futures
 import re
 import threading
 
@@ -26,16 +27,10 @@ def three():
 def over_all(nodes, requests, connections):
     """The requests, dealt out to the nodes in turn, all at once; the answers in the order of the requests."""
     answers, servers = [None] * len(requests), nodes.servers
-
-    def side(n):
-        mine = range(n, len(requests), len(servers))
-        for i, answer in zip(mine, crowd(servers[n], [requests[i] for i in mine], connections)):
-            answers[i] = answer
-    threads = [threading.Thread(target=side, args=(n,)) for n in range(len(servers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(150)
+    with concurrent.futures.ThreadPoolExecutor(len(servers)) as sides:
+        dealt = [sides.submit(crowd, server, requests[n::len(servers)], connections) for n, server in enumerate(servers)]
+    for n, side in enumerate(dealt):
+        answers[n::len(servers)] = side.result()
     return answers
 
 

@@ -174,6 +174,11 @@ class Page:
         """How often the interface was asked since the page was loaded."""
         return self.driver.execute_script("return performance.getEntriesByType('resource').filter((one) => one.name.includes('/v1/')).length")
 
+    def knows_orders(self):
+        """Waits until the page has heard which orders its buyer has: it asks by itself once it is opened."""
+        asked = "return performance.getEntriesByType('resource').some((one) => one.name.includes('/v1/orders'))"
+        self.waits(lambda: self.driver.execute_script(asked), 10, "answer about orders")
+
     def listen(self):
         """From now on heard() has all that a screen reader is told, until the next reload."""
         self.driver.execute_script(

@@ -120,6 +120,7 @@ def test_already_yours(page, shop, stays):
     buyer = mint_name("buyer")
     page.enter(buyer).open(f"/s/{sale}")
     page.comes_to("grab")
+    page.knows_orders()
     order = shop.win(sale, buyer)["no"]  # meanwhile, elsewhere
     page.press("#grab")
     stays(page, "yours", order)
