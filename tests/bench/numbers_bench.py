@@ -1,21 +1,21 @@
 """The numbers: what it costs to count an answer, and what a thousand watchers cost a sale."""
 
-import select
-import socket
-import statistics
-import threading
+import os
+import signal
+import subprocess
 import time
 
 import crowd
+import guard
 import servers
 import table
 
 WATCHERS = 1_000
-CONNECTIONS = 256
 TOKENS_PER_S = 100_000
 COUNT_NS_MAX = 100  # one percent of a grab that takes 10 us
 CPU_SHARE_MAX = 0.05
 THROUGHPUT_MIN = 0.95
+IDLE_S = 10
 
 
 def count(bench):
@@ -27,36 +27,24 @@ def count(bench):
 
 
 class Watchers:
-    """Connections that watch a sale and read all they get, on a thread of their own."""
+    """Connections that watch a sale and read all they get, in a program of their own."""
 
-    def __init__(self, server, sale, token):
-        request = f"GET /v1/sales/{sale}/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
-        self.ears, self.sockets, self.events, self.lost = select.epoll(), {}, 0, 0
-        for _ in range(WATCHERS):
-            one = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-            one.sendall(request)
-            one.setblocking(False)
-            self.sockets[one.fileno()] = one
-            self.ears.register(one, select.EPOLLIN)
-        self.stopped = threading.Event()
-        self.thread = threading.Thread(target=self.listen)
-        self.thread.start()
+    def __init__(self, bench, server, sale, token):
+        self.process = subprocess.Popen([bench.program("watch"), str(server.port), str(sale), token, str(WATCHERS)], stdout=subprocess.PIPE, text=True)
 
-    def listen(self):
-        while not self.stopped.is_set():
-            for fd, _ in self.ears.poll(0.2):
-                text = self.sockets[fd].recv(65536)
-                self.events += text.count(b"data: ")
-                if not text:
-                    self.lost += 1
-                    self.ears.unregister(fd)
+    def ready(self):
+        if self.process.stdout.readline() != "ready\n":
+            raise servers.BenchError("the watchers did not all get their first event")
 
-    def close(self):
-        self.stopped.set()
-        self.thread.join()
-        for one in self.sockets.values():
-            one.close()
-        self.ears.close()
+    def end(self):
+        """How many events came to how many watchers that were not cut off."""
+        self.process.terminate()
+        events, lost = self.process.communicate(timeout=30)[0].split()
+        return int(events), WATCHERS - int(lost)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
 
 
 def idle_cpu(server, seconds):
@@ -66,44 +54,53 @@ def idle_cpu(server, seconds):
     return (server.cpu_s() - before) / (time.monotonic() - began_s)
 
 
+class Alone:
+    """Turns of a server while the other one stands still: what that one does besides is not charged to it."""
+
+    def __init__(self, side, other):
+        self.side, self.other = side, other
+
+    def turn(self, tokens, seller):
+        os.kill(self.other.server.process.pid, signal.SIGSTOP)
+        try:
+            return self.side.sold_out_turn(tokens, seller)
+        finally:
+            os.kill(self.other.server.process.pid, signal.SIGCONT)
+
+
 def watchers(bench):
-    """CPU of a server with a thousand watchers and nobody else; and the same crowd with and without them."""
+    """CPU of a server with a thousand watchers and nobody else; and the same crowd at a server with them and at one without.
+    After each time that it stood still, the watched one owes every watcher an event: it sends more than it would in a calm second, never fewer."""
     bench.say(f"numbers: {WATCHERS:,} watchers")
-    server = servers.Stampede(bench.binary, bench.folder("numbers-live"), 2)
-    got = {"watched": [], "not watched": []}
-    shares = {"watched": [], "not watched": []}
+    watched = guard.Side(bench, "watched", servers.LIMITS_WIDE, False, None)
+    calm = guard.Side(bench, "not watched", servers.LIMITS_WIDE, False, watched.server.keys())
+    people = None
     try:
-        server.start()
-        tokens = crowd.Tokens(bench.program("mint"), server.keys(), bench.folder("numbers-tokens"))
-        tokens.have(TOKENS_PER_S * bench.seconds)
+        for side in (watched, calm):
+            side.start()
+        tokens = crowd.Tokens(bench.program("mint"), watched.server.keys(), bench.folder("numbers-tokens"))
+        tokens.have(TOKENS_PER_S * guard.DUEL_TURN_S)
         seller = tokens.one("seller", "seller")
-        sale = server.sale_create(seller, "watched", 1)
-        server.call("POST", f"/v1/sales/{sale}/grabs", tokens.one("customer", "winner"))
-        for nth in range(bench.rounds):
-            for name in got if nth % 2 == 0 else reversed(got):
-                people = Watchers(server, sale, seller) if name == "watched" else None
-                try:
-                    shares[name].append(idle_cpu(server, 2 + bench.seconds))
-                    # The crowd shares the machine with whoever reads the events: the server's own CPU tells them apart.
-                    one = crowd.drive(server, tokens, tokens.count, sale, CONNECTIONS, 1, bench.seconds)
-                    got[name].append(one | {"per_s": one["requests"] / one["seconds"]})
-                finally:
-                    if people is not None:
-                        people.close()
-                if people is not None and (people.lost or people.events < WATCHERS * bench.seconds):
-                    raise servers.BenchError(f"{people.lost} watchers were cut off, {people.events} events came")
-                bench.say(f"  {name}: {shares[name][-1]:.4f} of a core idle, {got[name][-1]['per_s']:.0f} requests/s, "
-                          f"{got[name][-1]['cpu_us']:.2f} us of CPU")
+        for side in (watched, calm):
+            side.prepare(tokens, seller)
+        people = Watchers(bench, watched.server, watched.sale_sold_out, seller)
+        people.ready()
+        more = idle_cpu(watched.server, IDLE_S) - idle_cpu(calm.server, IDLE_S)
+        turns = {"watched": Alone(watched, calm).turn, "not watched": Alone(calm, watched).turn}
+        figures, (per_s, cpu) = guard.duel(bench, f"numbers, sold-out grab and {WATCHERS:,} watchers", turns, tokens, seller)
+        events, there = people.end()
+        if there != WATCHERS or events < WATCHERS * bench.rounds * guard.DUEL_ROUNDS * guard.DUEL_TURN_S:
+            raise servers.BenchError(f"{WATCHERS - there} watchers were cut off, {events} events came")
     finally:
-        server.stop()
-    more = statistics.median(shares["watched"]) - statistics.median(shares["not watched"])
-    cpu, per_s = (statistics.median(a[field] / b[field] for a, b in zip(got["watched"], got["not watched"]))
-                  for field in ("cpu_us", "per_s"))
-    return [table.Figure(f"numbers, {WATCHERS:,} watchers, share of a core", more, "cores", f"<= {CPU_SHARE_MAX}",
-                         more <= CPU_SHARE_MAX),
-            table.Figure(f"numbers, sold-out grab with {WATCHERS:,} watchers against none, CPU", cpu, "x", "<= 1.05", cpu <= 1.05),
-            table.Figure(f"numbers, sold-out grab with {WATCHERS:,} watchers against none, requests/s", per_s, "x",
-                         f">= {THROUGHPUT_MIN}", per_s >= THROUGHPUT_MIN)]
+        if people is not None:
+            people.kill()
+        for side in (watched, calm):
+            side.server.stop()
+    return figures + [
+        table.Figure(f"numbers, {WATCHERS:,} watchers, share of a core", more, "cores", f"<= {CPU_SHARE_MAX}", more <= CPU_SHARE_MAX),
+        table.Figure(f"numbers, sold-out grab with {WATCHERS:,} watchers against none, CPU", cpu, "x", "<= 1.05", cpu <= 1.05),
+        table.Figure(f"numbers, sold-out grab with {WATCHERS:,} watchers against none, requests/s", per_s, "x", f">= {THROUGHPUT_MIN}",
+                     per_s >= THROUGHPUT_MIN)]
 
 
 PARTS = {"numbers count": count, "numbers watchers": watchers}
