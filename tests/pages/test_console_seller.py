@@ -9,6 +9,7 @@ import yaml
 from browser import ROOT
 from console import WORDS
 from harness import eventually, mint_name, time_text
+from meddling import BUSY
 from receiver import FAILING_SOON, Receiver
 from selenium.webdriver.common.keys import Keys
 
@@ -16,6 +17,15 @@ from selenium.webdriver.common.keys import Keys
 @pytest.fixture(scope="module")
 def server_flags():
     return FAILING_SOON
+
+
+def exported(console, folder, meanwhile=lambda: None):
+    """The rows of the file that the button saves."""
+    console.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    console.press("#export")
+    meanwhile()
+    saved = eventually(lambda: next(folder.glob("orders-*.csv"), None))
+    return list(csv.DictReader(io.StringIO(eventually(lambda: saved.read_text("utf-8-sig")))))
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -72,11 +82,7 @@ def test_from_registering_to_the_end_of_a_sale(console, shop, tmp_path, language
     console.says(name + " II", "h1")
     assert shop.show(sale)["name"] == name + " II" and shop.counts(sale) == (8, 7, 1, 0)
 
-    console.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    console.press("#export")
-    saved = eventually(lambda: next(tmp_path.glob("orders-*.csv"), None))
-    rows = list(csv.DictReader(io.StringIO(eventually(lambda: saved.read_text("utf-8-sig")))))
-    assert [(row["buyer"], row["units"], row["amount"], row["state"]) for row in rows] == [("'=2+3, \"ann\"", "1", "12900", "held")], "a formula is a text"
+    assert [(row["buyer"], row["units"], row["amount"], row["state"]) for row in exported(console, tmp_path)] == [("'=2+3, \"ann\"", "1", "12900", "held")], "a formula is a text"
 
     console.press("#close")
     console.press("dialog .quiet")
@@ -284,6 +290,17 @@ def test_with_the_keyboard_alone(console, shop):
     console.says("9", "tbody")  # the list is drawn anew meanwhile
     console.keys(Keys.ENTER)
     console.is_linked("live")
+
+
+def test_an_export_goes_on_where_the_shop_was_busy(console, shop, tmp_path):
+    sale = shop.sale(stock=3)["id"]
+    shop.win(sale, "ann")
+    console.meddle(BUSY, "limit=200", "1").enter(shop.seller).open(f"/console/sales/{sale}")
+
+    def refused():
+        console.waits(lambda: console.driver.execute_script("return window.held !== null"), 10, "request")
+        console.driver.execute_script("window.letGo()")
+    assert [row["buyer"] for row in exported(console, tmp_path, refused)] == ["ann"]
 
 
 def test_who_has_no_business_here_is_told_so(console, shop):
