@@ -56,6 +56,9 @@ class SalePage {
     this.terms = { demo_payments: false };
     this.trouble = false;
     this.ordersKnown = false;
+    this.ordersAsked = 0; // how often
+    this.ordersHeard = 0; // the last of these that what is shown rests on
+    this.ordersPending = 0;
     this.attempt = new Attempt(sale, signal, () => this.attempted());
     this.build();
   }
@@ -112,7 +115,10 @@ class SalePage {
   attempted() {
     const { phase, order } = this.attempt;
     if (phase === 'won' || phase === 'yours') {
-      if (order) this.orders = [order, ...this.orders.filter((each) => each.no !== order.no)];
+      if (order) {
+        this.orders = [order, ...this.orders.filter((each) => each.no !== order.no)];
+        this.ordersHeard = this.ordersAsked + 1;
+      }
       this.drawOrders();
       this.quietly(this.loadOrders());
     }
@@ -127,23 +133,31 @@ class SalePage {
 
   drawOrders() {
     const shown = JSON.stringify([this.orders, this.terms]);
-    if (this.drawn === shown) return; // the focus may be on one of its buttons
+    if (this.drawn === shown) return;
     this.drawn = shown;
     const known = this.user !== null && this.sale.admission !== 'open';
     const cards = this.orders.map((order) => orderCard(order, { sale: this.sale, terms: this.terms, changed: () => this.quietly(this.loadOrders()), actions: known, here: true }));
     this.cards = cards;
+    const { pay, cancel } = this.mine.contains(document.activeElement) ? document.activeElement.dataset : {};
     this.mine.replaceChildren(...cards.map((card) => card.element));
+    if (pay) this.mine.querySelector(`[data-pay="${CSS.escape(pay)}"]`)?.focus({ preventScroll: true });
+    if (cancel) this.mine.querySelector(`[data-cancel="${CSS.escape(cancel)}"]`)?.focus({ preventScroll: true });
     show(this.mine, cards.length > 0);
   }
 
-  /* Orders of this sale: from the server for whoever is logged in, else what this browser has won. */
+  /* Orders of this sale: from the server for whoever is logged in, else what this browser has won. Answers may overtake each other, and a win
+   * may overtake them: one that was asked for before says nothing any more. */
   async loadOrders() {
     if (this.sale.admission === 'open') {
       const won = this.attempt.won();
       this.orders = won === null || (won.pay_by !== null && payLeft(won) < 0) ? [] : [won]; // nobody tells what became of it
     } else if (this.user?.role === 'customer') {
-      const answer = await ask('GET', `/v1/orders?sale=${this.sale.id}&limit=50`, { signal: this.signal });
-      if (!answer.ok) return;
+      this.ordersAsked += 1;
+      this.ordersPending += 1;
+      const asked = this.ordersAsked;
+      const answer = await ask('GET', `/v1/orders?sale=${this.sale.id}&limit=50`, { signal: this.signal }).finally(() => { this.ordersPending -= 1; });
+      if (!answer.ok || asked < this.ordersHeard) return;
+      this.ordersHeard = asked;
       this.orders = answer.body.items;
     }
     this.ordersKnown = true;
@@ -176,7 +190,8 @@ class SalePage {
       if (document.hidden || this.signal.aborted) continue;
       try {
         this.trouble = !await this.look();
-        if (!this.ordersKnown || this.orders.some((order) => order.state === 'held')) await this.loadOrders();
+        const wanted = !this.ordersKnown || this.orders.some((order) => order.state === 'held');
+        if (wanted && this.ordersPending === 0) await this.loadOrders();
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
         this.trouble = true;

@@ -25,6 +25,18 @@ BUSY = """{
     });
   };
 }"""
+# The answer to the first request for a path with $1 in it comes when letGo() is called, which is there once the server has answered.
+LATE = """{
+  const real = window.fetch;
+  let first = true;
+  window.fetch = async (path, options) => {
+    const late = first && path.includes($1);
+    if (late) first = false;
+    const answer = await real(path, options);
+    if (late) await new Promise((done) => { window.letGo = done; });
+    return answer;
+  };
+}"""
 # Answers to requests for a path with $1 in it have $3 where they had $2. window.asked counts requests for a path with $4 in it.
 OTHER = """{
   const real = window.fetch;

@@ -4,7 +4,7 @@ import time
 
 from browser import Page
 from harness import Shop, eventually, mint_name, time_text
-from meddling import HOLD, OTHER
+from meddling import HOLD, LATE, OTHER
 
 
 def test_every_sale_is_reached_from_the_list(page, shop):
@@ -34,6 +34,29 @@ def test_an_order_that_is_late_is_not_asked_for_without_a_pause(page, shop):
     page.says("The time to pay is over")
     time.sleep(2)
     assert page.driver.execute_script("return window.asked") <= 4
+
+
+def test_an_answer_from_before_a_win_does_not_hide_it(page, shop):
+    sale = shop.sale(stock=2, pay_within_s=900)["id"]
+    page.meddle(LATE, "/v1/orders?sale").enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    eventually(lambda: page.driver.execute_script("return window.letGo !== undefined"))
+    page.press("#grab")
+    page.comes_to("won")
+    page.watch()
+    page.driver.execute_async_script("window.letGo(); setTimeout(arguments[0], 500)")
+    assert "grab" not in page.watched() and page.state() == "won"
+
+
+def test_the_focus_stays_where_it_is_when_the_way_to_pay_becomes_known(page, shop):
+    sale, buyer = shop.sale(stock=2, pay_within_s=900)["id"], mint_name("buyer")
+    shop.win(sale, buyer)
+    page.meddle(LATE, "/pages.json").enter(buyer).open(f"/s/{sale}")
+    page.one("[data-cancel]")
+    eventually(lambda: page.driver.execute_script("return window.letGo !== undefined"))
+    page.driver.execute_script("document.querySelector('[data-cancel]').focus(); window.letGo()")
+    page.one("[data-pay]")
+    assert page.driver.execute_script("return document.activeElement.matches('[data-cancel]')")
 
 
 def test_more_orders_are_shown_once(page, shop):
