@@ -64,6 +64,8 @@ export async function eventsView(place, parameters, signal) {
     told.good(words);
     announce(words);
     edit(null);
+    // Whoever is quicker than the list edits what was saved, not what was before.
+    list.put(answer.body);
     await heard(told, signal, list.load());
   };
   edit(null);

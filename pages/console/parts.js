@@ -156,16 +156,21 @@ export function paged(grid, told, signal, path, line) {
   const more = button(text('more'), () => heard(told, signal, load(list.next)), { class: 'quiet', hidden: true });
   const list = { items: [], next: null, more, load };
   let added = 0; // pages that were asked for by "more"
+  let asked = 0; // how often, and the last of these that what is shown rests on
+  let known = 0;
   async function load(cursor = null) {
     const wanted = path(cursor);
     const had = added;
+    asked += 1;
+    const mine = asked;
     const answer = await ask('GET', wanted, { signal });
-    // Something else is wanted by now, this page has come already, or one more has come since, which is not to go again.
-    if (wanted !== path(cursor) || (cursor === null ? had !== added : cursor !== list.next)) return false;
+    // Something else is wanted by now or has been heard since, this page has come already, or one more has, which is not to go again.
+    if (mine < known || wanted !== path(cursor) || (cursor === null ? had !== added : cursor !== list.next)) return false;
     if (!answer.ok) {
       told.bad(answer);
       return false;
     }
+    known = mine;
     if (cursor !== null) added += 1;
     list.items = cursor === null ? answer.body.items : [...list.items, ...answer.body.items];
     list.next = answer.body.next;
@@ -173,6 +178,11 @@ export function paged(grid, told, signal, path, line) {
     grid.rows(list.items.map(line));
     return true;
   }
+  /* One of them has changed: what was asked for before says nothing of that. */
+  list.put = (item) => {
+    known = asked + 1;
+    list.items = list.items.map((one) => (one.id === item.id ? item : one));
+  };
   return list;
 }
 

@@ -2,7 +2,7 @@
 
 import pytest
 from console import Console
-from harness import eventually, mint_name
+from harness import eventually, mint_name, time_text
 from meddling import HOLD, OTHER
 from selenium.webdriver.common.keys import Keys
 
@@ -70,6 +70,20 @@ def test_what_was_typed_is_there_after_logging_in_again(console, shop):
     console.press("nav a")
     console.press("#new")
     assert console.one(console.field("name")).get_attribute("value") == "", "a new form is empty"
+
+
+def test_an_event_is_edited_as_it_was_saved_also_before_the_list_has_come_again(console, shop):
+    name = mint_name("Autumn")
+    event = shop.client.post("/v1/events", {"name": name, "opens_at": time_text(3600)}, shop.seller_token).json()["id"]
+    console.meddle(HOLD, "/v1/events", "GET").enter(shop.seller).open("/console/events")
+    eventually(lambda: console.driver.execute_script("return window.held.length") == 1)
+    console.driver.execute_script("window.letGo()")
+    console.press(f"[data-event='{event}']")
+    console.write(console.field("name"), name + " II")
+    console.press("#event-save")
+    console.says("The event has been changed", "main > .notice.good")
+    console.press(f"[data-event='{event}']")
+    assert console.one(console.field("name")).get_attribute("value") == name + " II"
 
 
 def test_a_slider_does_not_jump_back(console, shop):
