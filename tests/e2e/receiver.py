@@ -16,10 +16,10 @@ from provider import sign
 # Of a server that tries again soon, at addresses that are not public.
 QUICK = ("--webhooks-private", "on", "--webhook-retry-ms-min", "30", "--webhook-retry-ms-max", "300", "--webhook-timeout-ms", "700",
          "--clerk-pause-ms", "10")
-# And of one that soon gives up.
-FAILING_SOON = (*QUICK, "--webhook-give-up-s", "1")
 # The same with time for an answer on a busy machine: where a message must not come twice.
 CALM = tuple("20000" if word == "700" else word for word in QUICK)
+# And of one that soon gives up.
+FAILING_SOON = (*CALM, "--webhook-give-up-s", "1")
 
 
 class Message:

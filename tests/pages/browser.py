@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import re
 
 from harness import eventually
 from selenium import webdriver
@@ -159,6 +160,14 @@ class Page:
         """Waits until the words are there."""
         return self.waits(lambda: words in self.text(selector), seconds, words)
 
+    def shows(self, pattern, selector="main", seconds=10):
+        """says(), of what a regular expression finds: times go on meanwhile."""
+        return self.waits(lambda: re.search(pattern, self.text(selector)), seconds, pattern)
+
+    def is_at(self, path):
+        """Waits until this is the address."""
+        return self.waits(lambda: self.driver.current_url == self.base + path, 10, path)
+
     def state(self):
         """Of the button; None while the page is on its way."""
         try:
@@ -168,11 +177,11 @@ class Page:
 
     def comes_to(self, *states, seconds=15):
         """Waits until the button is in one of these states; which."""
-        return self.waits(lambda: self.state() if self.state() in states else None, seconds, states)
+        return self.waits(lambda: next((state for state in [self.state()] if state in states), None), seconds, states)
 
     def asked(self):
-        """How often the interface was asked since the page was loaded."""
-        return self.driver.execute_script("return performance.getEntriesByType('resource').filter((one) => one.name.includes('/v1/')).length")
+        """How often a page with COUNT has asked since it was loaded, once it has heard all that it asked for."""
+        return self.waits(lambda: self.driver.execute_script("return window.underWay === 0 ? [window.asked] : null"), 10, "last answer")[0]
 
     def knows_orders(self):
         """Waits until the page has heard which orders its buyer has: it asks by itself once it is opened."""

@@ -48,5 +48,21 @@ OTHER = """{
     return new Response((await answer.text()).replace(new RegExp($2, 'g'), $3), { status: 200, headers: answer.headers });
   };
 }"""
+# window.asked counts requests, window.underWay those whose answer has not been read yet; of streams, those that have not begun.
+COUNT = """{
+  const real = window.fetch;
+  window.asked = 0;
+  window.underWay = 0;
+  const during = (work) => {
+    window.underWay += 1;
+    return work.finally(() => { window.underWay -= 1; });
+  };
+  window.fetch = async (path, options) => {
+    window.asked += 1;
+    const answer = await during(real(path, options));
+    answer.text = () => during(Response.prototype.text.call(answer));
+    return answer;
+  };
+}"""
 # The clock of the machine is $1 ms ahead.
 CLOCK = "{ const now = Date.now; Date.now = () => now() + $1; }"

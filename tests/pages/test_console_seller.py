@@ -86,6 +86,7 @@ def test_from_registering_to_the_end_of_a_sale(console, shop, tmp_path, language
 
     console.press("#close")
     console.press("dialog .quiet")
+    eventually(lambda: not console.all("dialog"))
     assert shop.show(sale)["state"] == "open", "nobody said yes"
     console.press("#close")
     console.press("dialog [type='submit']")
@@ -285,6 +286,7 @@ def test_with_the_keyboard_alone(console, shop):
     console.keys(Keys.ENTER)
     console.one("#plot-rates details table")
     console.open("/console")
+    console.one(f"table a[href$='/{sale}']")
     console.tab_to(f"table a[href$='/{sale}']")
     shop.win(sale, "ann")
     console.says("9", "tbody")  # the list is drawn anew meanwhile

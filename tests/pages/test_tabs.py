@@ -4,10 +4,16 @@ import json
 import time
 
 import pytest
-from harness import eventually, mint_name, time_text
+from harness import eventually, mint_name, time_text, unhurried
 from meddling import BUSY, CLOCK, HOLD, OTHER
 
 KEPT = "return Object.entries(localStorage).filter(([name]) => name.startsWith('stampede.grab')).map(([, text]) => JSON.parse(text))"
+
+
+@pytest.fixture(scope="module")
+def server_flags():
+    """Nobody ahead in a line looks after their place here, and it is theirs all the same."""
+    return ["--demo-payments", "on", "--place-heartbeat-ms", "600000"]
 
 
 @pytest.fixture
@@ -43,15 +49,15 @@ def test_a_tab_whose_answer_another_has_heard_asks_no_more(page, shop, tabs):
 
 
 def test_whoever_leaves_the_line_while_it_answers_is_out_of_it(page, shop):
-    sale = shop.sale(stock=20, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 60000})["id"]
-    for _ in range(90):
+    sale = shop.sale(stock=20, admission="line", line={"rate_per_s": 1, "size": 1000, "timeout_ms": 600000})["id"]
+    for _ in range(300):
         shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer(mint_name("ahead")))
     page.meddle(HOLD, f"/v1/sales/{sale}/line/", "GET")
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("grab")
     page.press("#grab")
     page.comes_to("line")
-    eventually(lambda: page.driver.execute_script("return window.held.length") == 1)
+    eventually(lambda: page.driver.execute_script("return window.held.length") >= 1)
     page.press("#leave")
     page.comes_to("grab")
     page.driver.execute_script("window.letGo()")
@@ -78,12 +84,12 @@ def test_whoever_hears_that_the_server_is_busy_may_stop(page, shop):
 
 
 def test_a_sale_for_anyone_can_be_grabbed_again_when_the_time_to_pay_is_over(page, shop):
-    sale = shop.sale(stock=3, admission="open", pay_within_s=4)["id"]
-    page.open(f"/s/{sale}")
-    page.comes_to("grab")
-    page.watch()
-    page.press("#grab")
-    page.waits(lambda: "won" in page.watched(), 15, "won")
+    def wins(span):
+        page.open(f"/s/{shop.sale(stock=3, admission='open', pay_within_s=span)['id']}").comes_to("grab")
+        page.watch()
+        page.press("#grab")
+        page.waits(lambda: "won" in page.watched(), 15, "won")
+    unhurried(wins, 4, 20)
     page.comes_to("grab")
     assert not page.seen("#outcome"), "nobody has got it"
 
@@ -120,8 +126,8 @@ def test_a_login_that_ends_while_asking_leaves_no_grab_behind(page, shop):
     sale = shop.sale(stock=9)["id"]
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("grab")
-    token = page.driver.execute_script("return JSON.parse(localStorage.getItem('stampede.session.store')).token")
-    assert shop.client.post("/v1/logout", None, token).status == 204
+    page.knows_orders()
+    assert shop.client.post("/v1/logout", None, page.token()).status == 204
     page.press("#grab")
     page.comes_to("login")
     assert all(one.get("key") for one in page.driver.execute_script(KEPT)), "what has no key would be asked for without one"
@@ -129,7 +135,7 @@ def test_a_login_that_ends_while_asking_leaves_no_grab_behind(page, shop):
 
 def test_the_server_tells_the_time_also_after_looking_elsewhere(page, shop):
     """A page that is looked at again does not believe a machine whose clock is an hour ahead."""
-    sale = shop.sale(stock=3, opens_at=time_text(600))["id"]
+    sale = shop.sale(stock=3, opens_at=time_text(3000))["id"]
     page.meddle(CLOCK, 3600000).enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("wait")
     page.driver.execute_script("window.states = []; new MutationObserver(() => window.states.push(document.getElementById('grab').dataset.state))"
@@ -137,7 +143,7 @@ def test_the_server_tells_the_time_also_after_looking_elsewhere(page, shop):
                                "document.dispatchEvent(new Event('visibilitychange'))")
     eventually(lambda: len(page.driver.execute_script("return window.states")) >= 3)
     assert set(page.driver.execute_script("return window.states")) == {"wait"}
-    page.says("9:", ".countdown")
+    page.shows(r"^4\d:\d\d$", ".countdown")
 
 
 def test_whoever_is_early_by_a_wrong_clock_does_not_hurry(page, shop):
@@ -145,10 +151,9 @@ def test_whoever_is_early_by_a_wrong_clock_does_not_hurry(page, shop):
     page.meddle(OTHER, "/", '"now":"[^"]*"', f'"now":"{time_text(7200)}"', f"/v1/sales/{sale}/grabs")
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("grab")
-    page.press("#grab")
+    asked = page.driver.execute_async_script("document.getElementById('grab').click(); setTimeout(() => arguments[0](window.asked), 2000)")
     page.comes_to("again", "asking")
-    time.sleep(2)
-    assert 1 <= page.driver.execute_script("return window.asked") <= 8
+    assert 1 <= asked <= 8
 
 
 def test_what_was_refused_is_not_said_of_what_is_on_sale_again(page, shop):

@@ -39,7 +39,7 @@ def test_from_the_first_look_to_what_is_mine(page, shop, language):
     page.shot(f"way-{short}-2-register")
     page.press("#submit")
     page.comes_to("wait")
-    assert page.driver.current_url.endswith(f"/s/{sale}")
+    page.is_at(f"/s/{sale}")
     page.says(buyer, ".who")
     page.says(words["wait"], "#grab")
     page.shot(f"way-{short}-3-wait")
@@ -145,8 +145,8 @@ def test_a_login_that_ends_is_asked_for_again(page, shop):
     sale = shop.sale(stock=5)["id"]
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
     page.comes_to("grab")
-    token = page.token()
-    assert shop.client.post("/v1/logout", None, token).status == 204
+    page.knows_orders()
+    assert shop.client.post("/v1/logout", None, page.token()).status == 204
     page.press("#grab")
     page.comes_to("login")
     assert shop.counts(sale)[1] == 5
