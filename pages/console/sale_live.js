@@ -192,7 +192,7 @@ class Live {
     this.bar.replaceChildren(stockBar({ offered, available, held, sold }));
     this.tiles.available.set(count(available), available, text('live.of', { offered: count(offered) }));
     this.tiles.held.set(count(held), held);
-    this.tiles.sold.set(count(sold), sold);
+    this.tiles.sold.set(count(sold), sold, this.ordersMade);
     this.stock.push({ at, values: { available } });
     const left = state === 'open' ? soldOutIn(this.stock) : null;
     this.tiles.sold_out_in.set(left === null ? '–' : duration(left), left === null ? '' : Math.round(left),
@@ -245,7 +245,7 @@ class Live {
     const ms = stats.time_to_sell_out_ms;
     this.tiles.time_to_sell_out.set(ms === null ? '–' : duration(ms / 1000), ms, stats.sold_out_at === null ? '' : clockTime(stats.sold_out_at));
     const { held, paid, cancelled, expired, refund_due: refund } = stats.orders;
-    this.tiles.sold.set(count(stats.sale.sold), stats.sale.sold, text('live.orders_made', { orders: count(held.orders + paid.orders + cancelled.orders + expired.orders + refund.orders) }));
+    this.ordersMade = text('live.orders_made', { orders: count(held.orders + paid.orders + cancelled.orders + expired.orders + refund.orders) });
     if (stats.latency_us !== null && this.latencies.at(-1)?.values.p50 == null)
       for (const name of ['p50', 'p99']) this.tiles[name].set(microseconds(stats.latency_us[name]), stats.latency_us[name], text('live.since_start'));
     this.counts(stats.sale, Date.parse(stats.now));

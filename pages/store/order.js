@@ -15,7 +15,12 @@ const CHIPS = { held: 'warn', paid: 'good', cancelled: '', expired: '', refund_d
 
 let site = null;
 
-/* What this server lets buyers do: { demo_payments }. Asked once. */
+/* Whether the server has said so. */
+export function siteTermsKnown() {
+  return site !== null;
+}
+
+/* What this server lets buyers do: { demo_payments }. Asked until it has answered. */
 export async function siteTerms() {
   if (site === null) {
     const answer = await ask('GET', '/pages.json');

@@ -9,7 +9,7 @@ import { text } from '../shared/text.js';
 import { Attempt } from './attempt.js';
 import { announce, loginPath, problemText, titled } from './frame.js';
 import { missingView } from './missing.js';
-import { orderCard, payLeft, siteTerms } from './order.js';
+import { orderCard, payLeft, siteTerms, siteTermsKnown } from './order.js';
 import { poster } from './poster.js';
 import { chip, countdownText, stateNow, stockBar } from './stock.js';
 
@@ -192,6 +192,7 @@ class SalePage {
         this.trouble = !await this.look();
         const wanted = !this.ordersKnown || this.orders.some((order) => order.state === 'held');
         if (wanted && this.ordersPending === 0) await this.loadOrders();
+        if (!siteTermsKnown()) await this.quietly(this.loadTerms());
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
         this.trouble = true;

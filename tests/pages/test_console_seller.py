@@ -303,6 +303,8 @@ def test_an_export_goes_on_where_the_shop_was_busy(console, shop, tmp_path):
         console.waits(lambda: console.driver.execute_script("return window.held !== null"), 10, "request")
         console.driver.execute_script("window.letGo()")
     assert [row["buyer"] for row in exported(console, tmp_path, refused)] == ["ann"]
+    console.is_linked("live")
+    console.says("1 orders in all", "#tile-sold")
 
 
 def test_who_has_no_business_here_is_told_so(console, shop):

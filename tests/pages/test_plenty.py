@@ -4,7 +4,7 @@ import time
 
 from browser import Page
 from harness import Shop, eventually, mint_name, time_text
-from meddling import HOLD, LATE, OTHER
+from meddling import BUSY, HOLD, LATE, OTHER
 
 
 def test_every_sale_is_reached_from_the_list(page, shop):
@@ -58,6 +58,16 @@ def test_the_focus_stays_where_it_is_when_the_way_to_pay_becomes_known(page, sho
     page.driver.execute_script("document.querySelector('[data-cancel]').focus(); window.letGo()")
     page.one("[data-pay]")
     assert page.driver.execute_script("return document.activeElement.matches('[data-cancel]')")
+
+
+def test_the_way_to_pay_is_asked_for_again(page, shop):
+    sale, buyer = shop.sale(stock=2, pay_within_s=900)["id"], mint_name("buyer")
+    shop.win(sale, buyer)
+    page.meddle(BUSY, "/pages.json", "1").enter(buyer).open(f"/s/{sale}")
+    page.one("[data-cancel]")
+    eventually(lambda: page.driver.execute_script("return window.held !== null"))
+    page.driver.execute_script("window.letGo()")
+    page.one("[data-pay]", 30)
 
 
 def test_more_orders_are_shown_once(page, shop):
