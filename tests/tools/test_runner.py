@@ -110,6 +110,16 @@ def test_pytest_cases_count_and_a_skipped_one_is_a_failure(project):
     assert 'assert 41 == 42' in output and 'tired' in output
 
 
+def test_what_was_said_while_a_test_failed_is_shown(project):
+    """Also by a thread that died, which is the reason more often than not."""
+    (project / 'tests/unit/base/test_x.c').write_text(PROGRAM % 'assert_true(1)')
+    text = ('import threading\ndef test_a():\n    print("log of a server")\n    thread = threading.Thread(target=lambda: {}["missing"])\n'
+            '    thread.start()\n    thread.join()\n    assert 41 == 42\ndef test_b(): print("all is well")\n')
+    status, passed, failed, output = e2e(project, text)
+    assert (status, passed, failed) == (1, 1, 1)
+    assert 'assert 41 == 42' in output and 'log of a server' in output and "KeyError: 'missing'" in output and 'all is well' not in output
+
+
 def test_a_broken_test_file_is_a_failure(project):
     (project / 'tests/unit/base/test_x.c').write_text(PROGRAM % 'assert_true(1)')
     status, passed, failed, _ = e2e(project, 'import no_such_thing\n')
