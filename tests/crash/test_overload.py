@@ -10,7 +10,7 @@ import time
 from harness import Server, Shop, eventually
 from line import hear, metric, park, parked
 from test_disk import injected, segment_of
-from wire import answer_take, request_bytes
+from wire import answer_take, beside, request_bytes
 
 SLOW_LINE = {"rate_per_s": 1, "size": 10000, "timeout_ms": 600000}
 
@@ -97,9 +97,8 @@ class Flood:
         self.statuses = collections.Counter()
         self.lock = threading.Lock()
         self.refused_s_max = 0.0
-        self.threads = [threading.Thread(target=self.run) for _ in range(threads)]
-        for thread in self.threads:
-            thread.start()
+        self.going = beside(*[self.run] * threads, until=self.stopping)
+        self.going.__enter__()
 
     def run(self):
         with self.server.raw(30) as sock:
@@ -121,9 +120,7 @@ class Flood:
                         self.refused_s_max = max(self.refused_s_max, time.monotonic() - began)
 
     def stop(self):
-        self.stopping.set()
-        for thread in self.threads:
-            thread.join()
+        self.going.__exit__(None, None, None)
 
 
 def test_under_a_flood_and_a_slow_disk_admitted_grabs_keep_their_time_and_the_rest_hear_at_once():

@@ -95,6 +95,9 @@ class Witness:
                          for i in range(burst)]
                 if not self._send(client, grabs):
                     return
+        except Exception as error:  # told by whoever waits for us
+            with self.lock:
+                self.stranger.append(repr(error))
         finally:
             client.close()
 

@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 
-from harness import Closed, Shop, eventually, problem, run
+from harness import Shop, eventually, problem, run
 
 ANSWER_S_MAX = 20  # nobody waits longer than this, whatever is lost
 
@@ -17,24 +17,30 @@ class Buyers:
         self.shop = Shop(server)
         self.answers = {}  # buyer -> (when it came, the answer)
         self.slowest_s = 0.0
+        self.wrong = None  # what ended them before their time
         self.going = threading.Event()
         self.thread = threading.Thread(target=self._buy)
         self.thread.start()
 
     def _buy(self):
-        while not self.going.is_set():
-            buyer = f"{self.name}-{len(self.answers)}"
-            asked = time.monotonic()
-            with contextlib.suppress(Closed):
-                answer = self.shop.grab(self.sale, buyer, key="k-" + buyer)
-                self.answers[buyer] = time.monotonic(), answer
-            self.slowest_s = max(self.slowest_s, time.monotonic() - asked)
-            time.sleep(self.pause_s)
+        try:
+            while not self.going.is_set():
+                buyer = f"{self.name}-{len(self.answers)}"
+                asked = time.monotonic()
+                with contextlib.suppress(ConnectionError):
+                    answer = self.shop.grab(self.sale, buyer, key="k-" + buyer)
+                    self.answers[buyer] = time.monotonic(), answer
+                self.slowest_s = max(self.slowest_s, time.monotonic() - asked)
+                time.sleep(self.pause_s)
+        except Exception as error:  # told by whoever waits for us
+            self.wrong = error
 
     def end(self):
         self.going.set()
         self.thread.join(ANSWER_S_MAX + 10)
         assert not self.thread.is_alive() and self.slowest_s < ANSWER_S_MAX, f"{self.name}: {self.slowest_s:.1f} s for an answer"
+        if self.wrong is not None:
+            raise self.wrong
 
     def of(self, *codes):
         return {buyer for buyer, (_, answer) in self.answers.items() if answer.code in codes}

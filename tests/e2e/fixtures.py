@@ -17,3 +17,11 @@ def own_server():
     yield make
     for one in made:
         one.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport():
+    """With a test that failed the ends of the logs of all servers are shown, whoever has made them."""
+    report = (yield).get_result()
+    if report.failed and report.when == "call":
+        report.sections += [("Captured stdout of a server", server.log(4000)) for server in Server.open if server.log_path.exists()]

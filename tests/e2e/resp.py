@@ -1,6 +1,7 @@
 """The Redis protocol as a small client speaks it, over a plain socket: so that a test can say what no library would."""
 
 import socket
+import time
 
 
 class Error(str):
@@ -48,6 +49,20 @@ class Peer:
     def pipeline(self, commands):
         self.send(b"".join(command(*words) for words in commands))
         return [self.reply() for _ in commands]
+
+    def grabs(self, sale, buyers):
+        """A grab of each buyer, in one pipeline; the word and the order that each hears of. Whom a busy machine tells to come again does so, and of one whose
+        outcome was not known ALREADY_WON tells what it was: the word is UNSURE then."""
+        heard = []
+        for buyer, answer in zip(buyers, self.pipeline([["SALE.GRAB", sale, buyer] for buyer in buyers])):
+            end, unsure = time.monotonic() + 60, False
+            while isinstance(answer, Error) and answer.code in ("BUSY", "OUTCOME_UNKNOWN") and time.monotonic() < end:
+                unsure = unsure or answer.code == "OUTCOME_UNKNOWN"
+                time.sleep(0.05)
+                answer = self.ask("SALE.GRAB", sale, buyer)
+            assert not isinstance(answer, Error), answer
+            heard.append(("UNSURE" if unsure and answer[0] == "ALREADY_WON" else answer[0], answer[1]))
+        return heard
 
     def _fill(self):
         try:

@@ -2,11 +2,10 @@
 
 import os
 import re
-import threading
 import urllib.parse
 
 import pytest
-from harness import DOOR_PATHS, ServerDied, eventually, mint_name, problem, run
+from harness import DOOR_PATHS, ServerDied, at_once, eventually, mint_name, problem, run
 
 
 class Blocks:
@@ -192,19 +191,7 @@ def test_many_admins_at_once_lose_nothing(blocks):
                 assert client.post("/v1/blocks", {"entry": f"user w{number}-{i}"}, blocks.token).status == 201
                 if i % 2:
                     assert client.request("DELETE", f"/v1/blocks/user%20w{number}-{i - 1}", None, blocks.token).status == 204
-    failed = []
-
-    def guarded(number):
-        try:
-            work(number)
-        except AssertionError as error:
-            failed.append(error)
-    workers = [threading.Thread(target=guarded, args=(number,)) for number in range(6)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not failed
+    at_once(*(lambda number=number: work(number) for number in range(6)))
     expected = {f"user w{number}-{i}" for number in range(6) for i in range(1, 10, 2)}
     assert set(blocks.all()) == expected and set(blocks.path.read_text().splitlines()) == expected
 

@@ -12,7 +12,7 @@ import mariadb
 import pymysql
 import pytest
 import resp
-from harness import Shop, crowd, eventually, problem, request_bytes
+from harness import Shop, beside, crowd, eventually, problem, request_bytes
 from ledgers import MysqlLedger
 from nodes import Nodes
 from redis_servers import commands_during
@@ -104,7 +104,7 @@ class Crowd:
         self.server, self.sale, self.seller = server, sale, seller
         self.over = threading.Event()
         self.heard = {}  # buyer: the answer, and how long it took
-        self.threads = [threading.Thread(target=self.run, args=(n,)) for n in range(4)]
+        self.going = beside(*(lambda n=n: self.run(n) for n in range(4)), until=self.over)
 
     def run(self, n):
         shop, at = Shop(self.server, self.seller), 0
@@ -116,14 +116,11 @@ class Crowd:
         shop.close()
 
     def __enter__(self):
-        for thread in self.threads:
-            thread.start()
+        self.going.__enter__()
         return self
 
-    def __exit__(self, *_):
-        self.over.set()
-        for thread in self.threads:
-            thread.join(60)
+    def __exit__(self, *error):
+        return self.going.__exit__(*error)
 
     def wins(self):
         return {got.json()["order"]["no"]: buyer for buyer, (got, _) in [*self.heard.items()] if got.status == 201}

@@ -1,10 +1,9 @@
 """Events: campaigns that group sales, and who wants to be told when one opens."""
 
-import threading
 import time
 
 import pytest
-from harness import Shop, crowd, eventually, mint_name, problem, request_bytes, time_text
+from harness import Shop, beside, crowd, crowd_again, eventually, mint_name, problem, request_bytes, time_text
 from receiver import Receiver
 
 EVENT = {"id", "seller", "name", "description", "state", "opens_at", "created_at", "subscribers", "now"}
@@ -169,14 +168,11 @@ def test_a_crowd_subscribes_at_once_and_each_counts_once(own_server):
     server = own_server("--reactors", "2")
     shop = Shop(server)
     made, sale = event(shop)["id"], shop.sale(stock=1000)["id"]
-    grabbed = []
     grabs = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, server.token(f"grabber-{i}")) for i in range(500)]
-    thread = threading.Thread(target=lambda: grabbed.extend(crowd(server, grabs, 20)))
-    thread.start()
     requests = [request_bytes("POST", f"/v1/events/{made}/subscribe", None, shop.buyer(f"buyer-{i % 150}")) for i in range(300)]
-    answers = crowd(server, requests, 60)
-    thread.join()
-    assert {answer.status for answer in grabbed} == {201}
+    with beside(lambda: crowd_again(server, grabs, 20)) as grabbed:
+        answers = crowd(server, requests, 60)
+    assert {answer.status for answer in grabbed[0].result()} == {201}
     # Each is a commit: of a database under load some are told to come again.
     assert {answer.status for answer in answers} <= {204, 503}
     for i, answer in enumerate(answers):
@@ -241,7 +237,7 @@ def test_many_subscribers_come_in_parts_each_once_through_failures_and_a_crash(o
         secret = hook(shop, receiver)
         made = event(shop)["id"]
         requests = [request_bytes("POST", f"/v1/events/{made}/subscribe", None, server.token(name)) for name in names]
-        assert all(answer.status == 204 for answer in crowd(server, requests, 50))
+        assert all(answer.status == 204 for answer in crowd_again(server, requests, 50))
         opens_soon(shop, made)
         eventually(lambda: shown(shop, made)["state"] == "open", 20)
         time.sleep(0.8)

@@ -7,7 +7,7 @@ import selectors
 import threading
 
 import pytest
-from harness import Shop, answer_take, mint_name, request_bytes
+from harness import Shop, answer_take, beside, mint_name, request_bytes
 
 PASSWORD = "correct horse"
 
@@ -36,7 +36,7 @@ class Flood:
         self.statuses, self.requests, self.ending = [], map(request_of, itertools.count()), threading.Event()
         self.selector = selectors.DefaultSelector()
         self.socks = [server.raw(30) for _ in range(connections)]
-        self.thread = threading.Thread(target=self.run)
+        self.going = beside(self.run, until=self.ending)
 
     def run(self):
         for sock in self.socks:
@@ -44,22 +44,25 @@ class Flood:
             sock.sendall(next(self.requests))
         while not self.ending.is_set():
             for ready, _ in self.selector.select(0.1):
-                ready.data.extend(ready.fileobj.recv(65536))
+                piece = ready.fileobj.recv(65536)
+                assert piece, "closed without an answer"
+                ready.data.extend(piece)
                 answer = answer_take(ready.data)
                 if answer is not None:
                     self.statuses.append(answer.status)
                     ready.fileobj.sendall(next(self.requests))
 
     def __enter__(self):
-        self.thread.start()
+        self.going.__enter__()
         return self
 
-    def __exit__(self, *_):
-        self.ending.set()
-        self.thread.join()
-        self.selector.close()
-        for sock in self.socks:
-            sock.close()
+    def __exit__(self, *error):
+        try:
+            return self.going.__exit__(*error)
+        finally:
+            self.selector.close()
+            for sock in self.socks:
+                sock.close()
 
 
 def user(server, name=None):

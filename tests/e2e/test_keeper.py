@@ -6,7 +6,7 @@ import time
 
 import pytest
 from gate_scripts import Gate
-from harness import Shop, crowd, eventually, problem, request_bytes, time_text
+from harness import Shop, beside, crowd, eventually, problem, request_bytes, time_text
 from nodes import PREFIX, Nodes
 from redis_servers import RedisSentinels, commands_during
 
@@ -176,19 +176,12 @@ def test_a_sale_that_is_mended_while_it_sells_loses_nothing_that_was_told():
                     told.append(answer.json()["order"]["no"])
             mine.close()
 
-        buyers = [threading.Thread(target=buy, args=(f"b{i}",)) for i in range(4)]
-        for buyer in buyers:
-            buyer.start()
-        try:
+        with beside(*(lambda i=i: buy(f"b{i}") for i in range(4)), until=going):
             for epoch in (2, 3):
                 nodes.redis().hdel(nodes.key(sale, "buyers"), "ann")
                 eventually(lambda epoch=epoch: lost_win(nodes, sale, "ann", 10 ** 15 + epoch)[0] == "WON")
                 eventually(lambda epoch=epoch: nodes.ledger().sale(sale)["epoch"] >= epoch, 30)
                 time.sleep(2)
-        finally:
-            going.set()
-            for buyer in buyers:
-                buyer.join()
         row = eventually(lambda: settled(nodes, sale), 30)
         filed = {str(order["no"]) for order in nodes.ledger().orders(sale)}
         assert len(told) > 50 and filed >= set(told), len(set(told) - filed)

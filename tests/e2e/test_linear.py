@@ -14,7 +14,7 @@ import threading
 import time
 
 import pytest
-from harness import ROOT, Closed, Shop, eventually
+from harness import ROOT, Closed, Shop, beside, eventually
 from linear import Sale, Step, late, objection
 from nodes import Nodes
 from provider import Provider
@@ -55,18 +55,14 @@ class Recorder:
         self.shops = [Shop(server) for server in nodes.servers]
         self.start = Sale(offered=rng.randint(2, 6), grabs_max=rng.randint(1, 2))
         self.sale = self.shops[0].sale(stock=self.start.offered, grabs_per_buyer_max=self.start.grabs_max, units_per_grab_max=2, pay_within_s=600)["id"]
-        self.nodes, self.steps, self.orders, self.wrong = nodes, [], [], []
+        self.nodes, self.steps, self.orders = nodes, [], []
 
     def run(self, between=None):
         """All clients at once; then everything is looked at once more. between is done in the middle of it."""
-        clients = [threading.Thread(target=self.client, args=(number, random.Random(self.rng.random()))) for number in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        if between:
-            between()
-        for client in clients:
-            client.join(120)
-        assert not self.wrong, self.wrong[0]
+        dice = [random.Random(self.rng.random()) for _ in range(CLIENTS)]
+        with beside(*(lambda number=number: self.client(number, dice[number]) for number in range(CLIENTS))):
+            if between:
+                between()
         eventually(lambda: self.shops[0].act(self.sale, "warm").status == 200)  # what is looked at then is what Redis has
         for number in range(len(self.shops)):
             ways = Ways(self, number)
@@ -76,30 +72,27 @@ class Recorder:
         return self
 
     def client(self, number, rng):
-        try:
-            everywhere = [Ways(self, at) for at in range(len(self.shops))]
-            for turn in range(STEPS):
-                ways = rng.choice(everywhere)
-                seller = number == 0  # one at a time: what they refuse is the ledger's, a moment before the gate has it
-                verb = rng.choices(*zip(*((ways.stock, 2), (ways.switch, 2)) if seller else
-                                        ((ways.grab, 6), (ways.cancel, 2), (ways.pay, 1), (ways.look, 1), (ways.read, 1))))[0]
-                with self.lock:
-                    order = rng.choice(self.orders) if self.orders else None
-                if verb == ways.grab:
-                    buyer = rng.choice([f"c{number}", f"c{number}b", "both", "all"])
-                    ways.grab(buyer, rng.choice([1, 1, 2]), f"k{number}-{turn}")
-                elif verb == ways.stock:
-                    ways.stock(rng.choice([-2, -1, 1, 2]))
-                elif verb == ways.switch:
-                    ways.switch("pause")
-                    ways.switch("resume")
-                elif verb == ways.look:
-                    ways.look()
-                elif order:
-                    verb(order)
-                time.sleep(rng.choice(self.pauses_s))
-        except BaseException as error:
-            self.wrong.append(error)
+        everywhere = [Ways(self, at) for at in range(len(self.shops))]
+        for turn in range(STEPS):
+            ways = rng.choice(everywhere)
+            seller = number == 0  # one at a time: what they refuse is the ledger's, a moment before the gate has it
+            verb = rng.choices(*zip(*((ways.stock, 2), (ways.switch, 2)) if seller else
+                                    ((ways.grab, 6), (ways.cancel, 2), (ways.pay, 1), (ways.look, 1), (ways.read, 1))))[0]
+            with self.lock:
+                order = rng.choice(self.orders) if self.orders else None
+            if verb == ways.grab:
+                buyer = rng.choice([f"c{number}", f"c{number}b", "both", "all"])
+                ways.grab(buyer, rng.choice([1, 1, 2]), f"k{number}-{turn}")
+            elif verb == ways.stock:
+                ways.stock(rng.choice([-2, -1, 1, 2]))
+            elif verb == ways.switch:
+                ways.switch("pause")
+                ways.switch("resume")
+            elif verb == ways.look:
+                ways.look()
+            elif order:
+                verb(order)
+            time.sleep(rng.choice(self.pauses_s))
 
     def of_the_gate(self):
         """What Redis decides: what sells. Ends of orders are told to it before they are answered; what is refused about them is the ledger's."""

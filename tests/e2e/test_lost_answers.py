@@ -96,7 +96,7 @@ def test_a_redis_that_dies_while_hundreds_of_ends_are_told_is_noticed_and_filled
         sale = shop.sale(stock=count, pay_within_s=1)["id"]
         with resp.Peer(server) as peer:
             for first in range(0, count, 100):
-                assert {answer[0] for answer in peer.pipeline([["SALE.GRAB", sale, f"b{i}"] for i in range(first, first + 100)])} == {"WON"}
+                assert {word for word, _ in peer.grabs(sale, [f"b{i}" for i in range(first, first + 100)])} <= {"WON", "UNSURE"}
         time.sleep(1.1)  # all of them are due
         expire = nodes.redis().script_load((SCRIPTS / "expire.lua").read_text())
         killed = wire.lose(expire.encode(), nodes.own.kill)

@@ -3,17 +3,15 @@
 A Redis, a database and three servers; ack = ledger unless a test says otherwise."""
 
 import collections
-import concurrent.futures
 import re
-import threading
 
 import pytest
-from harness import ServerDied, Shop, eventually, problem, request_bytes, run
+from harness import ServerDied, Shop, at_once, eventually, problem, request_bytes, run
 from nodes import Nodes
 from ports import free_port
 from redis_servers import RedisServer, wait_until
 from resp import Peer
-from wire import crowd
+from wire import crowd, crowd_again
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +24,9 @@ def three():
 
 def over_all(nodes, requests, connections):
     """The requests, dealt out to the nodes in turn, all at once; the answers in the order of the requests."""
-    answers, servers = [None] * len(requests), nodes.servers
-    with concurrent.futures.ThreadPoolExecutor(len(servers)) as sides:
-        dealt = [sides.submit(crowd, server, requests[n::len(servers)], connections) for n, server in enumerate(servers)]
-    for n, side in enumerate(dealt):
-        answers[n::len(servers)] = side.result()
-    return answers
+    count = len(nodes.servers)
+    sides = at_once(*(lambda n=n: crowd_again(nodes.servers[n], requests[n::count], connections) for n in range(count)))
+    return [sides[i % count][i // count] for i in range(len(requests))]
 
 
 def told(answers):
@@ -73,8 +68,10 @@ def test_one_who_asks_everywhere_gets_what_one_may(three):
     counts = collections.Counter(row["buyer"] for row in rows)
     assert max(counts.values()) <= 2 and sum(row["units"] for row in rows) <= 250
     assert len({(row["buyer"], row["key"]) for row in rows if row["key"]}) == sum(1 for row in rows if row["key"]), "a key won twice"
-    known = {str(row["no"]) for row in rows}
-    assert {answer.json()["order"]["no"] for answer in answers if answer.status == 201} == known
+    known = {str(row["no"]): row["buyer"] for row in rows}
+    heard = {answer.json()["order"]["no"] for answer in answers if answer.status == 201}
+    # Without a key, who did not know and asked again may have won twice, as they may.
+    assert heard <= known.keys() and {known[no] for no in known.keys() - heard} <= {f"b{i // 3 % 100}" for i, answer in enumerate(answers) if answer.unsure}, (heard, known)
     audited(three)
 
 
@@ -126,7 +123,7 @@ def test_every_node_tells_of_all_until_they_leave():
         two.stop()
         eventually(lambda: gone not in seen(), 15)
         eventually(lambda: seen()[killed]["state"] == "silent", 25)
-        assert seen()[str(one.port)]["state"] == "ready"
+        eventually(lambda: seen()[str(one.port)]["state"] == "ready", 15)
         nodes.own.client().hset("stampede:nodes", "77", 'no report of ours "<b>')
         nodes.own.client().hset("stampede:nodes", "78", "9999999999999 state=ready connections=x version=" + "9" * 99)
         eventually(lambda: len(seen()) == 3, 15)
@@ -136,20 +133,13 @@ def test_resp_over_three_nodes_wins_what_there_is(three):
     """Pipelines of grabs: their answers come in their order, and are exact together."""
     with Peer(three.servers[0]) as first:
         first.ask("SALE.CREATE", "pipes", "90")
-    tally, lock = collections.Counter(), threading.Lock()
 
     def side(n):
         with Peer(three.servers[n]) as peer:
-            for start in range(0, 300, 50):
-                answers = peer.pipeline([["SALE.GRAB", "pipes", f"u{i}"] for i in range(start, start + 50)])
-                with lock:
-                    tally.update(answer[0] for answer in answers)
-    threads = [threading.Thread(target=side, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(100)
-    assert tally["WON"] == 90 and sum(tally.values()) == 900, tally
+            return [answer for start in range(0, 300, 50) for answer in peer.grabs("pipes", [f"u{i}" for i in range(start, start + 50)])]
+    heard = sum(at_once(*(lambda n=n: side(n) for n in range(3))), [])
+    won = [no for word, no in heard if word == "WON"]
+    assert len(heard) == 900 and len(won) == len({*won}) and len({*won, *(no for word, no in heard if word == "UNSURE")}) == 90, heard
     assert len(three.ledger().orders()) >= 90
     audited(three)
 

@@ -90,13 +90,14 @@ def cut_off(world):
         for name in CUTS:
             assert buyers[name].answers and not buyers[name].won, f"{name} sold something"
             buyers[name].check_refusals()
-        assert len(buyers["whole"].won) == len(buyers["whole"].answers) > 20, "the others have nothing to do with it"
+        slow = buyers["whole"].of("BUSY", "OUTCOME_UNKNOWN")  # of a machine that stood still for a moment
+        assert len(buyers["whole"].won) == len(buyers["whole"].answers) - len(slow) > 20 and len(slow) < 5, "the others have nothing to do with it"
         for one in buyers.values():
             told.update(one.won)
         for name, shop in shops.items():
             answer = eventually(lambda shop=shop, name=name: (got := shop.grab(sale, "after-" + name, key="k-after-" + name)).status == 201 and got, 30, 0.2)
             told["after-" + name] = answer.json()["order"]["no"]
-        for name in CUTS:
+        for name in buyers:
             told.update(settle(shops["no-redis"], sale, buyers[name].of("OUTCOME_UNKNOWN")))
         check_whole(nodes, shops.values(), sale, told)
         eventually(lambda: {shop.counts(gone) for shop in shops.values()} <= {(1, 1, 0, 0), (1, 0, 1, 0)})

@@ -3,15 +3,14 @@ each asks Redis for at once. Neither makes anybody wait for Redis, and neither l
 
 import collections
 import re
-import threading
 import time
 
 import pytest
-from harness import Shop, eventually
+from harness import STOOD_STILL, Shop, at_once, eventually
 from nodes import PREFIX, Nodes
 from redis_servers import RedisCluster
 from resp import Peer
-from wire import crowd, request_bytes
+from wire import crowd, crowd_again, request_bytes
 
 PER_S, BURST = 20, 40
 LIMITS = f"user_query_per_s={PER_S},user_query_burst={BURST},ip_query_per_s={PER_S},ip_query_burst={BURST}"
@@ -30,25 +29,38 @@ def know_each_other(servers):
 
 
 def hammer(servers, seconds, request):
-    """Asks every node ten times as often as it may; how often each let it through, how often it was asked, and how long it took. Not so fast that a burst is spent before nodes of a
-    machine that has other things to do have heard of each other: that is for the unit tests, which have their own clock."""
-    passed, asked, began, statuses = [0] * len(servers), [0] * len(servers), time.monotonic(), collections.Counter()
+    """Asks every node ten times as often as it may; how often each let it through, how often it was asked, how long it took, what was answered, and the slowest
+    answer. Not so fast that a burst is spent before nodes of a machine that has other things to do have heard of each other: that is for the unit tests, which
+    have their own clock."""
+    passed, asked, slowest, statuses = [0] * len(servers), [0] * len(servers), [0.0] * len(servers), collections.Counter()
+    began = time.monotonic()
 
     def side(n):
         with servers[n].connect() as client:
             while time.monotonic() < began + seconds:
+                sent = time.monotonic()
                 client.send(request)
                 answer = client.receive()
+                slowest[n] = max(slowest[n], time.monotonic() - sent)
                 asked[n] += 1
                 passed[n] += answer.status != 429
                 statuses[answer.status] += 1
                 time.sleep(0.1 / PER_S)
-    threads = [threading.Thread(target=side, args=(n,)) for n in range(len(servers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return passed, asked, time.monotonic() - began, statuses
+    at_once(*(lambda n=n: side(n) for n in range(len(servers))))
+    return passed, asked, time.monotonic() - began, statuses, max(slowest)
+
+
+def undisturbed(servers, bounds):
+    """Calls bounds(0), which gives whether what passed is within its bounds, and the slowest answer; with the next number where it is not, and the machine stood
+    still meanwhile, which lets more through or less. How often it was called."""
+    for number in range(5):
+        before = sum(metric(server, "stampede_limits_untold") for server in servers)
+        kept, slowest, what = bounds(number)
+        untold = sum(metric(server, "stampede_limits_untold") for server in servers) - before
+        if kept or not (slowest > 0.5 or untold or any(STOOD_STILL.search(server.log()) for server in servers)):
+            break
+    assert kept, what
+    return number + 1
 
 
 def as_user(server, name):
@@ -71,22 +83,21 @@ def three():
 
 def test_one_user_and_one_address_get_what_they_may_of_all_nodes_together(three):
     """At once, so that neither is helped by the other: the user comes from addresses of their own."""
-    servers, results = three.servers, {}
-    limits = (BURST, PER_S)
-    sides = {"user": as_user(servers[0], "ann"), "address": as_address("192.0.2.1")}
-    threads = [threading.Thread(target=lambda who=who: results.update({who: hammer(servers, 3, sides[who])})) for who in sides]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    for who, (passed, asked, seconds, statuses) in results.items():
-        limit = limits[0] + limits[1] * seconds
-        assert set(statuses) <= {200, 404, 429}, (who, statuses)
-        # Three nodes by themselves would let through three times the limit. An eighth they keep to themselves; the rest is for a slow machine.
-        assert 0.7 * min(limit, sum(asked)) <= sum(passed) <= 1.4 * limit, (who, passed, asked, limit)
+    servers = three.servers
+
+    def bounds(number):
+        sides = {"user": as_user(servers[0], f"ann{number}"), "address": as_address(f"192.0.2.{10 + number}")}
+        results = dict(zip(sides, at_once(*(lambda request=request: hammer(servers, 3, request) for request in sides.values()))))
+        kept = True
+        for passed, asked, seconds, statuses, _ in results.values():
+            limit = BURST + PER_S * seconds
+            # Three nodes by themselves would let through three times the limit. An eighth they keep to themselves; the rest is for a slow machine.
+            kept = kept and set(statuses) <= {200, 404, 429} and 0.7 * min(limit, sum(asked)) <= sum(passed) <= 1.4 * limit
+        return kept, max(slowest for *_, slowest in results.values()), results
+    tries = undisturbed(servers, bounds)
     assert all(metric(server, "stampede_limits_told") > 0 and metric(server, "stampede_limits_shared") == 1 for server in servers)
     names = [member for key in three.redis().keys(f"{PREFIX}{{limits:*") for member in three.redis().zrange(key, 0, -1)]
-    assert len(names) <= 4 and all(re.fullmatch("[0-9a-f]{16}", name) for name in names), "hashes of who was at their limit, and nobody else"
+    assert len(names) <= 4 * tries and all(re.fullmatch("[0-9a-f]{16}", name) for name in names), "hashes of who was at their limit, and nobody else"
 
 
 def test_who_asks_a_little_is_told_to_nobody(three):
@@ -100,16 +111,17 @@ def test_who_asks_a_little_is_told_to_nobody(three):
 
 def test_without_redis_each_node_holds_its_own_limits_and_answers(three):
     servers = three.servers
-    request = as_address("192.0.2.2")
     three.own.pause()
     try:
         hammer(servers, 0.5, as_address("192.0.2.3"))
         eventually(lambda: all(metric(server, "stampede_limits_shared") == 0 for server in servers))
-        passed, asked, seconds, statuses = hammer(servers, 2, request)
-        limit = BURST + PER_S * seconds
-        assert set(statuses) == {404, 429}
-        for by_node, of in zip(passed, asked):
-            assert 0.7 * min(limit, of) <= by_node <= 1.1 * limit, (passed, asked, limit)
+
+        def bounds(number):
+            passed, asked, seconds, statuses, slowest = hammer(servers, 2, as_address(f"192.0.2.{20 + number}"))
+            limit = BURST + PER_S * seconds
+            assert set(statuses) == {404, 429}
+            return all(0.7 * min(limit, of) <= by_node <= 1.1 * limit for by_node, of in zip(passed, asked)), slowest, (passed, asked, limit)
+        undisturbed(servers, bounds)
         with servers[0].connect() as client:
             def told():
                 answer = client.get("/readyz")
@@ -121,8 +133,11 @@ def test_without_redis_each_node_holds_its_own_limits_and_answers(three):
     with servers[0].connect() as client:
         eventually(lambda: client.get("/readyz").json() == {"status": "ready"}, 20)
     know_each_other(servers)
-    passed, _, seconds, _ = hammer(servers, 2, as_address("192.0.2.4"))
-    assert sum(passed) <= 1.4 * (BURST + PER_S * seconds), passed
+
+    def shared(number):
+        passed, _, seconds, _, slowest = hammer(servers, 2, as_address(f"192.0.2.{30 + number}"))
+        return sum(passed) <= 1.4 * (BURST + PER_S * seconds), slowest, passed
+    undisturbed(servers, shared)
 
 
 def test_in_a_cluster_limits_are_shared_too():
@@ -132,7 +147,7 @@ def test_in_a_cluster_limits_are_shared_too():
         # Addresses of several groups, and so of several masters.
         passed, limit = [], 0
         for i in range(3):
-            by_node, _, seconds, _ = hammer(servers, 0.7, as_address(f"192.0.2.{i}"))
+            by_node, _, seconds, *_ = hammer(servers, 0.7, as_address(f"192.0.2.{i}"))
             passed, limit = passed + by_node, limit + BURST + PER_S * seconds
         assert sum(passed) <= 1.5 * limit, (passed, limit)
         # A master that is slow for a moment is not waited for.
@@ -164,12 +179,8 @@ def pipes(server, sale, buyers, peers=4):
             mine = buyers[n::peers]
             for start in range(0, len(mine), 64):
                 some = mine[start:start + 64]
-                heard.update(zip(some, (answer[0] for answer in peer.pipeline([["SALE.GRAB", sale, buyer] for buyer in some]))))
-    threads = [threading.Thread(target=side, args=(n,)) for n in range(peers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+                heard.update(zip(some, ("WON" if word == "UNSURE" else word for word, _ in peer.grabs(sale, some))))
+    at_once(*(lambda n=n: side(n) for n in range(peers)))
     return collections.Counter(heard.values())
 
 
@@ -209,23 +220,16 @@ def test_crowds_everywhere_and_stock_that_comes_back(sharing):
 
     def grabs(names):
         requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(name)) for name in names]
-        told = collections.Counter()
-
-        def side(n):
-            told.update("WON" if answer.status == 201 else answer.code for answer in crowd(sharing.servers[n], requests[n::3], 60))
-        threads = [threading.Thread(target=side, args=(n,)) for n in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(100)
-        return told
+        sides = at_once(*(lambda n=n: crowd_again(sharing.servers[n], requests[n::3], 60) for n in range(3)))
+        return collections.Counter("WON" if answer.status == 201 else answer.code for answer in sum(sides, []))
     assert grabs([f"a{i}" for i in range(600)]) == {"WON": 40, "SOLD_OUT": 560}
     assert shop.act(sale, "stock", {"add": 30}).status == 200
     others = grabs([f"b{i}" for i in range(300)])
     assert others["WON"] == 30 and set(others) <= {"WON", "SOLD_OUT"}, others
     assert shop.counts(sale) == (70, 0, 0, 70)
     # Whoever has won hears so, however long all has been sold.
-    assert shop.grab(sale, next(row["buyer"] for row in sharing.ledger().orders(sale))).code == "ALREADY_WON"
+    winner = next(row["buyer"] for row in sharing.ledger().orders(sale))
+    assert shop.patient(lambda: shop.grab(sale, winner))[-1].code == "ALREADY_WON"
 
 
 def test_a_redis_that_is_away_for_a_moment_takes_no_share_with_it(sharing):

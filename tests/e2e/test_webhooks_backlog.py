@@ -1,10 +1,9 @@
 """Webhooks that could not be delivered for long: what waits keeps its order and costs the sales nothing, and what failed can be dropped."""
 
-import threading
 import time
 
 import pytest
-from harness import Shop, eventually, mint_name, problem
+from harness import Shop, beside, eventually, mint_name, problem
 from ledgers import ON_MYSQL
 from provider import Provider
 from receiver import QUICK, Receiver, arrived, hook, metric, settled, shown
@@ -120,14 +119,11 @@ def test_other_sellers_write_while_many_are_sent_again_or_dropped(shop, receiver
     shop.server.start()
     other = Shop(shop.server)
     hook(other, receiver_gone)
-    answers = []
-    asker = threading.Thread(target=lambda: answers.append(shop.client.request(method, path, None, shop.seller_token)))
-    asker.start()
-    eventually(lambda: 0 < shown(other, shop.seller_token)["failed"] < FAILED_MANY, pause=0.005)
-    hook(other, receiver_gone)
-    assert shown(other, shop.seller_token)["failed"] > 0, "a write of one seller waited for all of another's"
-    asker.join()
-    assert answers[0].json() == {word: FAILED_MANY}, answers[0]
+    with beside(lambda: shop.client.request(method, path, None, shop.seller_token)) as asked:
+        eventually(lambda: 0 < shown(other, shop.seller_token)["failed"] < FAILED_MANY, pause=0.005)
+        hook(other, receiver_gone)
+        assert shown(other, shop.seller_token)["failed"] > 0, "a write of one seller waited for all of another's"
+    assert asked[0].result().json() == {word: FAILED_MANY}, asked[0].result()
     assert shown(shop)["failed"] == 0
     other.close()
 

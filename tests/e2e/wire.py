@@ -2,6 +2,8 @@
 
 No library stands between a test and the bytes, so a test can say what no library would, and sees exactly what came back."""
 
+import concurrent.futures
+import contextlib
 import json
 import re
 import select
@@ -12,6 +14,8 @@ import time
 
 class Answer:
     """One HTTP answer. headers are lower case; a header sent twice is joined with a comma."""
+
+    unsure = False  # see crowd_again()
 
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
@@ -200,6 +204,47 @@ def crowd(server, requests, connections, seconds_max=120):
             lane["sock"].close()
         selector.close()
     return answers
+
+
+def crowd_again(server, requests, connections):
+    """As crowd(), but whom a busy machine tells to come again (503) does so. Of a grab whose outcome was not known, ALREADY_WON tells what it was, so it is
+    one that won; such answers are marked unsure."""
+    answers = crowd(server, requests, connections)
+    for i in range(len(answers)):
+        end, unsure = time.monotonic() + 60, False
+        with Client(server) as client:
+            while answers[i].status == 503:
+                assert time.monotonic() < end, answers[i]
+                unsure = unsure or answers[i].code == "OUTCOME_UNKNOWN"
+                time.sleep(0.05)
+                client.send(requests[i])
+                answers[i] = client.receive()
+        if unsure and answers[i].code == "ALREADY_WON":
+            answers[i].status = 201
+        answers[i].unsure = unsure
+    return answers
+
+
+@contextlib.contextmanager
+def beside(*jobs, until=None):
+    """Runs callables while the block runs, each on a thread of its own, and waits for them at its end; until is an event that tells them to come to theirs.
+    What one of them raised is raised then: a thread that died must not be taken for one that had nothing to say. Gives their futures."""
+    with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+        futures = [pool.submit(job) for job in jobs]
+        try:
+            yield futures
+        finally:
+            if until is not None:
+                until.set()
+    for future in futures:
+        future.result()
+
+
+def at_once(*jobs):
+    """Runs callables, each on a thread of its own; what they returned, in their order."""
+    with beside(*jobs) as futures:
+        pass
+    return [future.result() for future in futures]
 
 
 def read_to_end(sock, seconds=10):

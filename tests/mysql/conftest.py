@@ -10,7 +10,7 @@ os.environ["STAMPEDE_LEDGER"] = "mysql"
 for folder in ("e2e", "crash"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
 
-from fixtures import own_server  # noqa: E402,F401
+from fixtures import own_server, pytest_runtest_makereport  # noqa: E402,F401
 from ledgers import DATABASES  # noqa: E402
 from mariadb import MariaDB  # noqa: E402
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from access import axe_text  # noqa: E402
 from browser import Browser, Page  # noqa: E402
 from console import Console  # noqa: E402
-from fixtures import own_server  # noqa: E402,F401
+from fixtures import own_server, pytest_runtest_makereport  # noqa: E402,F401
 from harness import Server, Shop  # noqa: E402
 
 
