@@ -164,7 +164,7 @@ void script_call(const struct remote *remote, uint64_t sale_id, enum gate_script
     call->argv = words->argv;
     call->with_run_id = true;
     call->time_ms = 0;
-    call->lenient = false;
+    call->lenient = call->holds = false;
 }
 
 void flight_call(struct flight *flight, enum gate_script_name script, uint32_t count,

@@ -33,7 +33,9 @@ static void entries_clear(struct flight *first)
     for (struct flight *flight = first; flight != NULL; flight = flight->next)
         first->argv[call->argc++] = slice_of(flight->entry);
     call->with_run_id = false;
+    call->time_ms = 0;
     call->lenient = true;
+    call->holds = false;
     call->done = entries_cleared;
     redis_call(first->lane->client, call);
 }

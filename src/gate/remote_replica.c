@@ -36,6 +36,7 @@ static void replicas_ask(struct flight *flight)
     call->argv = flight->argv + GATE_KEYS;
     call->with_run_id = false;
     call->time_ms = options->replica_ms + GRACE_MS;
+    call->holds = true;
     call->done = replicated;
     redis_call(flight->lane->client, call);
 }

@@ -136,6 +136,15 @@ void call_park(struct redis_client *client, struct redis_call *call)
     client_ticks(client);
 }
 
+/* From when on the server has been able to answer what was sent long ago: now, while it has a call in hand that holds the
+ * connection; what stands behind that has its own time after it. */
+static uint64_t link_free_ms(struct link *link, const struct redis_call *call, uint64_t now_ms)
+{
+    const struct link_entry *oldest = link_entry_at(link, link->first);
+    bool held = oldest->kind == ENTRY_CALL && oldest->call->holds && oldest->call != call;
+    return held ? now_ms : link->freed_ms;
+}
+
 /* Not answered in its time. Only what was sent is unknown. */
 static void call_overdue(struct redis_client *client, struct redis_call *call)
 {
@@ -146,16 +155,19 @@ static void call_overdue(struct redis_client *client, struct redis_call *call)
         return;
     }
     struct link *link = node->link;
+    uint64_t now_ms = uv_now(client->loop), free_ms = link_free_ms(link, call, now_ms);
     uint32_t time_ms = call->time_ms > 0 ? call->time_ms : options->call_ms;
     if (call->lenient) {
         link_entry_at(link, call->state.sequence)->kind = ENTRY_GONE;
         uint64_t oldest_ms = (uv_hrtime() - link_entry_at(link, link->first)->put_ns) / 1000000;
         /* Where even the patient would have given up, nobody is there. */
-        if (oldest_ms > options->call_ms) node_overdue(node, (uint32_t)oldest_ms);
+        if (oldest_ms > options->call_ms && now_ms - free_ms > options->call_ms) node_overdue(node, (uint32_t)oldest_ms);
         call_finish(client, call, REDIS_UNKNOWN, NULL);
-        return;
+    } else if (now_ms < free_ms + time_ms) {
+        wheel_add(&client->deadlines, &call->state.deadline, free_ms + time_ms);
+    } else {
+        node_overdue(node, time_ms);
     }
-    node_overdue(node, time_ms);
 }
 
 void call_turn(struct redis_client *client, uint64_t now_ms)

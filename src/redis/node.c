@@ -435,6 +435,7 @@ void node_answer(struct redis_node *node, struct link_entry entry, const struct 
         uint64_t mean_us = atomic_load_explicit(&client->latency_us, memory_order_relaxed);
         mean_us = mean_us == 0 ? took_us : (mean_us * 15 + took_us + 8) / 16;
         atomic_store_explicit(&client->latency_us, mean_us, memory_order_relaxed);
+        if (entry.call->holds) node->link->freed_ms = uv_now(client->loop);
         call_answered(node, entry.call, &entry, reply);
         break;
     }

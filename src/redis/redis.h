@@ -123,6 +123,7 @@ struct redis_call {
     uint32_t time_ms; /* 0: as the options say */
     bool with_run_id; /* of a script: the run id of the server goes before ARGV */
     bool lenient; /* when its time is over it is UNKNOWN, and the connection stays: for what may be late and nobody minds */
+    bool holds;   /* nothing else is answered on its connection meanwhile (WAIT): nobody behind it is late before it is */
     /* Just once, on the loop's thread, maybe before redis_call() returns (BUSY and DOWN do that). The reply is NULL unless
      * ANSWERED, FAILED or REFUSED. The call may be used again, or its memory be given back, from here on; whoever makes it
      * again because it was BUSY or DOWN waits a little first. */

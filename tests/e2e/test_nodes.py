@@ -4,9 +4,10 @@ A Redis, a database and three servers; ack = ledger unless a test says otherwise
 
 import collections
 import re
+import time
 
 import pytest
-from harness import ServerDied, Shop, at_once, eventually, problem, request_bytes, run
+from harness import ServerDied, Shop, at_once, beside, eventually, problem, request_bytes, run
 from nodes import Nodes
 from ports import free_port
 from redis_servers import RedisServer, wait_until
@@ -220,6 +221,31 @@ def test_without_enough_replicas_nobody_hears_that_they_won():
         wait_until("a replica", lambda: replica.client().info("replication").get("master_link_status") == "up")
         eventually(lambda: shop.grab(sale, "ann", key="k").status == 201)
         assert shop.counts(sale) == (5, 4, 0, 1)
+
+
+def test_a_replica_that_is_slow_costs_nobody_behind_it_an_answer():
+    """While Redis waits for it nothing else on the connection is answered: those who come meanwhile are not late before replica_ms is over."""
+    with RedisServer() as replica, Nodes("--ack", "replica", "--replica-ms", "10000", "--breaker-share-percent", "0", "--reactors", "1") as nodes:
+        replica.client().execute_command("REPLICAOF", nodes.own.host, nodes.own.port)
+        wait_until("a replica", lambda: replica.client().info("replication").get("master_link_status") == "up")
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=20)["id"]
+        eventually(lambda: shop.grab(sale, "first", key="k").status == 201)
+
+        def buy(n, turn):
+            mine = Shop(server, shop.seller)
+            if n > 0:  # the others come when the first is waited for
+                eventually(lambda: nodes.redis().info("clients")["blocked_clients"] > 0)
+            return mine.grab(sale, f"b{n}-{turn}")
+
+        def all_won(turn):
+            replica.pause()
+            with beside(*(lambda n=n: buy(n, turn) for n in range(6))) as answers:
+                time.sleep(2.5)
+                replica.resume()
+            return [answer.result().status for answer in answers] == [201] * 6
+        assert any(all_won(turn) for turn in range(3)), "not once, so it is not this machine that is slow"
 
 
 # Starting.
