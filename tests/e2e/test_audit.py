@@ -4,7 +4,7 @@ import hashlib
 import re
 
 import pytest
-from harness import Server, ServerDied, Shop, data_copy, eventually, run, time_text
+from harness import Server, ServerDied, Shop, data_copy, eventually, run, time_text, unhurried
 from provider import Provider
 
 SECTOR = 512
@@ -240,14 +240,23 @@ def telling(tmp_path_factory):
     with Server("--webhooks-private", "on", "--clerk-pause-ms", "5") as server:
         shop = Shop(server)
         assert shop.client.request("PUT", "/v1/webhook", {"url": "http://127.0.0.1:1/"}, shop.seller_token).status in (200, 201)
-        events = [shop.client.post("/v1/events", {"name": f"in {s}", "opens_at": time_text(s)}, shop.seller_token).json()["id"] for s in (2, 3600)]
-        for event in events:
+
+        def event(opens_in_s):
+            made = shop.client.post("/v1/events", {"name": f"in {opens_in_s}", "opens_at": time_text(opens_in_s)}, shop.seller_token)
+            assert made.status == 201, made
             for name in ("ann", "bob"):
-                assert shop.client.post(f"/v1/events/{event}/subscribe", None, shop.buyer(name)).status == 204
-        ended(shop, Provider(server))
-        for terms in ({"closes_at": time_text(2)}, {}):
-            sale = shop.sale(stock=1, event=events[1], **terms)["id"]
+                assert shop.client.post(f"/v1/events/{made.json()['id']}/subscribe", None, shop.buyer(name)).status == 204
+            return made.json()["id"]
+
+        def won(closes_in_s):
+            sale = shop.sale(stock=1, event=later, closes_at=time_text(closes_in_s))["id"]
             shop.win(sale, "ann")
+            return sale
+        unhurried(event, 2, 6, 20)
+        later = event(3600)
+        ended(shop, Provider(server))
+        unhurried(won, 2, 6, 20)
+        sale = won(3600)
         shop.act(sale, "close")
         assert shop.client.post("/v1/webhook/test", None, shop.seller_token).status < 300
         kinds = "SELECT DISTINCT kind FROM outbox ORDER BY kind"

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from harness import Shop, crowd, eventually, mint_name, request_bytes, time_text
+from harness import Shop, crowd, eventually, mint_name, request_bytes, time_text, unhurried
 
 PATH = "/shop/cart/add"
 
@@ -156,14 +156,18 @@ def test_a_key_asked_again_is_the_same_answer(cart):
 
 def test_behind_the_line_the_crowd_is_let_through_or_times_out_and_takes_nothing_then(cart):
     """At a fixed rate; who waits longer than the time-out is told 1003 and has taken nothing. The connection is kept."""
-    goods = cart.goods(stock=100, admission="line", line={"rate_per_s": 5, "size": 100, "timeout_ms": 1000})
-    requests = [request_bytes("PUT", PATH, {"goods_id": goods["id"], "event_id": cart.event["id"]}, cart.shop.server.token(mint_name("b"))) for _ in range(40)]
-    answers = crowd(cart.shop.server, requests, 40)
-    codes = [envelope(answer, 200, answer.json()["code"])["code"] for answer in answers]
-    assert set(codes) == {0, 1003}, codes
+
+    def all_at_once(_):
+        goods = cart.goods(stock=100, admission="line", line={"rate_per_s": 5, "size": 100, "timeout_ms": 1000})
+        requests = [request_bytes("PUT", PATH, {"goods_id": goods["id"], "event_id": cart.event["id"]}, cart.shop.server.token(mint_name("b"))) for _ in range(40)]
+        answers = crowd(cart.shop.server, requests, 40)
+        codes = [envelope(answer, 200, answer.json()["code"])["code"] for answer in answers]
+        assert set(codes) == {0, 1003} and codes.count(0) <= 15, codes
+        return goods, answers, codes
+    goods, answers, codes = unhurried(all_at_once, *[1] * 4)
     assert all(answer.json()["msg"] == "request timeout" for answer in answers if answer.json()["code"] == 1003)
     assert all(answer.headers.get("connection", "") != "close" for answer in answers)
-    assert cart.shop.counts(goods["id"])[3] == codes.count(0) <= 15
+    assert cart.shop.counts(goods["id"])[3] == codes.count(0)
 
 
 def test_a_full_line_is_busy(cart):
@@ -188,8 +192,12 @@ def test_too_many_requests_of_one_user(own_server):
     server = own_server("--limits", "user_grab_per_s=1,user_grab_burst=2")
     cart = Cart(Shop(server))
     goods = cart.goods(stock=9)
-    codes = [cart.add(goods["id"], cart.event["id"]).json()["code"] for _ in range(4)]
-    assert codes == [0, 1002, 429, 429]
+
+    def within_a_second(_):
+        buyer = mint_name("b")
+        codes = [cart.add(goods["id"], cart.event["id"], buyer).json()["code"] for _ in range(4)]
+        assert codes == [0, 1002, 429, 429]
+    unhurried(within_a_second, *[0.9] * 5)
     cart.shop.close()
 
 

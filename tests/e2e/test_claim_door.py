@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from harness import Shop, answers_in, crowd, eventually, read_to_end, request_bytes, time_text
+from harness import Shop, answers_in, crowd, eventually, read_to_end, request_bytes, time_text, unhurried
 
 ANSWER = re.compile(rb'\{"won":(true|false),"claim":(\d+)\} *\n')
 
@@ -62,9 +62,11 @@ def test_a_crowd_is_numbered_without_gap_or_repeat(shop):
 
 def test_losers_are_above_whoever_may_still_win(shop):
     """One who comes too early has a number that no winner gets."""
-    sale = shop.sale(stock=3, admission="open", opens_at=time_text(3))["id"]
-    early = [claim(shop, sale) for _ in range(2)]
-    assert claims(early) == ([], [4, 5])
+    def too_early(opens_in_s):
+        sale = shop.sale(stock=3, admission="open", opens_at=time_text(opens_in_s))["id"]
+        assert claims([claim(shop, sale) for _ in range(2)]) == ([], [4, 5])
+        return sale
+    sale = unhurried(too_early)
     eventually(lambda: shop.show(sale)["state"] == "open", 20)
     assert claims([claim(shop, sale) for _ in range(5)]) == ([1, 2, 3], [6, 7])
 

@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from harness import Shop, crowd, eventually, mint_name, problem, request_bytes, time_text
+from harness import Shop, crowd, eventually, mint_name, problem, request_bytes, time_text, unhurried
 from resp import Error, Peer
 
 QUANTITIES = ["-100", "-1", "0", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551616", "99999999999999999999", "1.5", "1e2", '"1"', '"ten"', "null", "true", "[1]",
@@ -113,15 +113,21 @@ def test_a_full_queue_was_ignored_after_the_connection_had_been_taken_over(shop)
 def test_a_sold_out_flag_stayed_set_after_stock_came_back(shop):
     """Pieces left, and nobody could buy: after a cancelled order, an expired hold and more stock, by grab, cart and link."""
     event = event_of(shop)
-    sale = shop.sale(stock=1, event=event, pay_within_s=2)["id"]
 
     def add(buyer):
         return shop.client.request("PUT", "/shop/cart/add", {"goods_id": sale, "event_id": event}, shop.buyer(buyer)).json()["code"]
-    order = shop.win(sale, "ann")["no"]
-    assert add("bob") == 1001 and shop.show(sale)["state"] == "sold_out"
-    assert shop.client.post(f"/v1/orders/{order}/cancel", None, shop.buyer("ann")).status == 200
-    assert add("bob") == 0 and add("cat") == 1001
+
+    def held_by_bob(pay_within_s):
+        nonlocal sale
+        sale = shop.sale(stock=1, event=event, pay_within_s=pay_within_s)["id"]
+        order = shop.win(sale, "ann")["no"]
+        assert add("bob") == 1001 and shop.show(sale)["state"] == "sold_out"
+        assert shop.client.post(f"/v1/orders/{order}/cancel", None, shop.buyer("ann")).status == 200
+        assert add("bob") == 0 and add("cat") == 1001
+    sale = None
+    unhurried(held_by_bob, 2, 6, 20)
     eventually(lambda: shop.show(sale)["state"] == "open", 20)
+    assert shop.change(sale, pay_within_s=600).status == 200
     assert add("cat") == 0 and add("dan") == 1001
     assert shop.act(sale, "stock", {"add": 1}).status == 200
     assert shop.grab(sale, "dan").status == 201

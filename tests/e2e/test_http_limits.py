@@ -237,7 +237,7 @@ def test_slow_clients_are_shown_out_on_time_and_others_do_not_notice(server, sho
         seen = {answer.status for answer in answers_in(data)} or {None}
         assert seen <= statuses, f"{name}: {seen}"
     assert len(found) == len(makers)
-    assert worst < 5, f"somebody else waited {worst:.1f} s"
+    assert worst < 10, f"somebody else waited {worst:.1f} s"
 
 
 def test_a_reader_who_does_not_read_costs_little_memory(server, shop):

@@ -39,11 +39,15 @@ def test_those_in_line_are_let_through_in_order_and_none_early(own_server):
 
 def test_a_full_line_is_busy_and_a_long_wait_ends_in_504(server):
     shop = Shop(server)
-    sale = shop.sale(stock=1000, admission="line", line={"rate_per_s": 1, "size": 5, "timeout_ms": 700})["id"]
-    socks = [park(server, sale, shop.buyer(f"b{i}")) for i in range(10)]
-    answers = [hear(sock) for sock in socks]
-    statuses = [answer.status for answer in answers]
-    assert statuses.count(503) >= 4 and 504 in statuses
+
+    def all_at_once(_):
+        """Where they do not come at once, the line is not full."""
+        sale = shop.sale(stock=1000, admission="line", line={"rate_per_s": 1, "size": 5, "timeout_ms": 700})["id"]
+        answers = [hear(sock) for sock in [park(server, sale, shop.buyer(f"b{i}")) for i in range(10)]]
+        statuses = [answer.status for answer in answers]
+        assert statuses.count(503) >= 4 and 504 in statuses
+        return sale, answers, statuses
+    sale, answers, statuses = unhurried(all_at_once, *[0.5] * 5)
     for answer in answers:
         if answer.status == 504:
             problem(answer, 504, "LINE_TIMEOUT")
@@ -251,13 +255,16 @@ def test_the_same_key_keeps_the_place_of_a_lost_connection(own_server):
 
 def test_the_same_key_waits_no_longer_than_the_first(server):
     shop = Shop(server)
-    sale = shop.sale(stock=100, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 600})["id"]
-    taken(shop, server, sale)
-    socks = [park(server, sale, shop.buyer("ann"), key="k") for _ in range(3)]
-    for sock in socks:
-        problem(hear(sock), 504, "LINE_TIMEOUT")
-    assert grabs(shop, "LINE_TIMEOUT") == 3 and outcomes(shop, "timed_out") == 3
-    assert shop.show(sale)["sold"] == 1
+
+    def before_the_next_slot(_):
+        sale = shop.sale(stock=100, admission="line", line={"rate_per_s": 1, "size": 100, "timeout_ms": 600})["id"]
+        before = grabs(shop, "LINE_TIMEOUT"), outcomes(shop, "timed_out")
+        taken(shop, server, sale)
+        for sock in [park(server, sale, shop.buyer("ann"), key="k") for _ in range(3)]:
+            problem(hear(sock), 504, "LINE_TIMEOUT")
+        assert (grabs(shop, "LINE_TIMEOUT"), outcomes(shop, "timed_out")) == (before[0] + 3, before[1] + 3)
+        assert shop.show(sale)["sold"] == 1
+    unhurried(before_the_next_slot, *[0.3] * 5)
 
 
 def test_past_admit_max_the_same_key_in_line_is_still_the_same_grab(server):

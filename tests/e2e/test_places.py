@@ -115,9 +115,9 @@ def test_a_place_dies_without_the_heartbeat_that_is_configured(own_server):
     taken(shop, server, sale)
     taken_too = [park(server, sale, shop.buyer(f"b{i}")) for i in range(8)]
     eventually(lambda: waiting(shop) >= 6)
+    before = outcomes(shop, "left")
     answer = shop.client.post(f"/v1/sales/{sale}/line", None, shop.buyer("page"))
     assert answer.json()["heartbeat_ms"] == 1000
-    before = outcomes(shop, "left")
     eventually(lambda: outcomes(shop, "left") == before + 1)
     problem(shop.client.get(f"/v1/sales/{sale}/line/{answer.json()['place']}", shop.buyer("page")), 404, "NO_SUCH_PLACE")
     for sock in taken_too:

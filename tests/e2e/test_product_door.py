@@ -1,7 +1,7 @@
 """The product door: what people ask of a product, token and order service, each by the native route that docs/doors/product.md names."""
 
 import pytest
-from harness import Shop, eventually, mint_name, problem, time_text
+from harness import Shop, eventually, mint_name, problem, time_text, unhurried
 
 
 def warm(shop, sale, body=None, token=None):
@@ -18,9 +18,12 @@ def test_a_product_is_managed_as_a_sale_with_price_and_description(shop):
 
 
 def test_a_purchase_token_is_fetched_before_the_sale_and_buys_once(shop):
-    sale = shop.sale(stock=2, admission="token", opens_at=time_text(1.5), grabs_per_buyer_max=2)["id"]
-    token = shop.purchase_token(sale, "ann")
-    problem(shop.grab(sale, "ann", purchase=token), 409, "NOT_OPEN")
+    def fetched_before(opens_in_s):
+        sale = shop.sale(stock=2, admission="token", opens_at=time_text(opens_in_s), grabs_per_buyer_max=2)["id"]
+        token = shop.purchase_token(sale, "ann")
+        problem(shop.grab(sale, "ann", purchase=token), 409, "NOT_OPEN")
+        return sale, token
+    sale, token = unhurried(fetched_before)
     eventually(lambda: shop.show(sale)["state"] == "open", 20)
     order = shop.win(sale, "ann", purchase=token)
     problem(shop.grab(sale, "ann", purchase=token), 403, "TOKEN_INVALID")

@@ -93,7 +93,7 @@ def test_every_kind_of_event_arrives(broker, publishing):
     plain = shop.sale(stock=1)["id"]
     dan = shop.win(plain, "dan")
     assert shop.act(plain, "close").status == 200
-    timed = shop.sale(stock=1, closes_at=time_text(0.5))["id"]
+    timed = shop.sale(stock=1, opens_at=time_text(-60), closes_at=time_text(0.5))["id"]
     events = wait_for(broker, 11)
     in_order(events)
     told = collections.defaultdict(list)
@@ -226,7 +226,7 @@ def test_nothing_is_published_until_it_is_turned_on_and_what_waits_is_kept(redis
     server = own_server(*CALM)
     shop = Shop(server)
     sale = shop.sale(stock=10, closes_at=time_text(3600))["id"]
-    shop.sale(stock=10, closes_at=time_text(0.2))
+    shop.sale(stock=10, opens_at=time_text(-60), closes_at=time_text(0.2))
     before = shop.win(sale, "ann")["no"]
     time.sleep(0.5)
     server.stop()

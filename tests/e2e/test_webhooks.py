@@ -4,9 +4,10 @@ go through."""
 import collections
 import subprocess
 import threading
+import time
 
 import pytest
-from harness import Shop, eventually, mint_name, problem, time_text
+from harness import Shop, eventually, mint_name, problem, time_text, unhurried
 from provider import Provider
 from receiver import CALM, QUICK, Receiver, arrived, hook, metric, settled, shown
 
@@ -66,15 +67,17 @@ def test_sold_out_is_told_each_time_it_happens(shop, receiver):
 
 def test_a_sale_closed_by_its_seller_or_by_its_time_is_told_once(shop, receiver):
     hook(shop, receiver.url())
-    by_hand = shop.sale(stock=5, closes_at=time_text(2))["id"]
-    by_time = shop.sale(stock=5, closes_at=time_text(1))["id"]
-    shop.sale(stock=5, closes_at=time_text(3600))
+    ends = time.time() + 6
+    by_hand = shop.sale(stock=5, closes_at=time_text(6))["id"]
     assert shop.act(by_hand, "close").status == 200
+    by_time = shop.sale(stock=5, opens_at=time_text(-60), closes_at=time_text(1))["id"]
+    shop.sale(stock=5, closes_at=time_text(3600))
     arrived(receiver, 2)
     shop.server.restart()
     shop.client.close()
-    other = shop.sale(stock=5, closes_at=time_text(0.8))["id"]
+    other = shop.sale(stock=5, opens_at=time_text(-60), closes_at=time_text(0.8))["id"]
     arrived(receiver, 3)
+    eventually(lambda: time.time() > ends + 0.5)
     settled(shop)
     told = {message.data["sale"]: message.data["closed_by"] for message in receiver.taken}
     assert told == {by_hand: "seller", by_time: "time", other: "time"}
@@ -82,8 +85,11 @@ def test_a_sale_closed_by_its_seller_or_by_its_time_is_told_once(shop, receiver)
 
 
 def test_what_happened_before_there_was_a_webhook_is_not_told(shop, receiver):
-    sale = shop.sale(stock=5, closes_at=time_text(0.5))["id"]
-    shop.win(sale, "ann")
+    def won_before(closes_in_s):
+        sale = shop.sale(stock=5, closes_at=time_text(closes_in_s))["id"]
+        shop.win(sale, "ann")
+        return sale
+    sale = unhurried(won_before)
     eventually(lambda: shop.show(sale)["state"] == "closed")
     hook(shop, receiver.url())
     later = shop.sale(stock=5)["id"]
