@@ -459,6 +459,10 @@ int command_serve(int argc, char **argv)
     size_t started = 0;
     enum fault fault = FAULT_NONE;
     while (started < STEPS && (fault = steps[started].start(&app)) == FAULT_NONE) started++;
+    /* Of a ledger that is away nobody says so but the watch, which takes it for something that will pass. */
+    if (fault != FAULT_NONE && ledger_watch_health(app.watch) >= LEDGER_GONE)
+        log_error("main", "refusing to start: %s: the ledger does not answer; start again when it does",
+                  steps[started].name);
     int code = fault == FAULT_NONE ? EXIT_OK : app.shop.damaged ? EXIT_DAMAGED : EXIT_FAILED;
     if (fault == FAULT_NONE) {
         const char *resp = app.server->resp_address;
