@@ -1,6 +1,7 @@
 """stampede demo: one command from nothing to the proof, and nothing of it left behind."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import re
@@ -102,6 +103,15 @@ def test_the_demo_ends_with_the_proof_whatever_the_environment_says():
     assert not os.path.exists(re.search(r"data +(\S+), removed", done.out).group(1))
 
 
+def is_free(lock):
+    with open(lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
 def test_control_c_leaves_no_server_and_no_folder(demo):
     one = demo("--open-in", "600")
     assert one.answers() and one.folder.is_dir()
@@ -118,6 +128,7 @@ def test_a_demo_that_is_killed_takes_its_server_along_and_the_next_one_removes_i
     killed.process.kill()
     killed.ended()
     assert not killed.answers()
+    eventually(lambda: is_free(killed.folder / "lock"))  # the last of those it had started is gone
     assert killed.folder.parent == tmp_path and (killed.folder / "data" / "ledger.db").is_file()
     kept, elsewhere, link, other = (tmp_path / name for name in ("stampede-demo-keptkp", "elsewhere", "stampede-demo-linked", "stampede-demo-longer1"))
     for folder in (kept, elsewhere, other):
@@ -132,6 +143,7 @@ def test_a_demo_that_is_killed_takes_its_server_along_and_the_next_one_removes_i
     assert runs.answers() and runs.folder.is_dir() and "removing" not in second.text()
     runs.process.kill()
     runs.ended()
+    eventually(lambda: is_free(runs.folder / "lock"))
     second.press_control_c()
     assert second.ended() == 1 and not second.folder.exists() and runs.folder.is_dir(), "each removes its own"
     third = demo("--open-in", "600", env=there)

@@ -515,10 +515,12 @@ static void hints_of_those_who_paid_are_dropped_over_many_turns(void **state)
     }
     sleep(2);
 
+    /* A turn looks at as many as a commit takes microseconds: on a slow disk that is all of them. */
+    uint64_t commit_us = journal_commit_us(gate_journal(stand->gate));
     assert_true(expire(stand));
     struct gate_status status;
     gate_status(stand->gate, &status);
-    assert_true(status.usage.hints > 0);
+    assert_true(status.usage.hints > 0 || commit_us >= PAID);
     while (expire(stand)) continue;
     assert_int_equal(state_of(stand, first), ORDER_EXPIRED);
     gate_status(stand->gate, &status);
