@@ -57,13 +57,17 @@ def children_cpu_s():
     return usage.ru_utime + usage.ru_stime
 
 
-def wrk(server, tokens, use, sale, connections, threads, seconds, door=()):
-    """One turn of wrk. What its script printed, as numbers. door: see grab.lua."""
+def wrk_command(server, tokens, use, sale, connections, threads, seconds, door=()):
+    """door: see grab.lua."""
     path, line_bytes = (tokens.path, tokens.line_bytes) if tokens is not None else ("-", 0)
-    command = ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--timeout", "10s",
-               "-s", os.path.join(HERE, "grab.lua"), server.url(),
-               "--", path, str(line_bytes), str(sale), str(use), str(threads), *door]
-    text = servers.run(command, seconds + WRK_EXTRA_S)
+    return ["wrk", "-t", str(threads), "-c", str(connections), "-d", f"{seconds}s", "--timeout", "10s",
+            "-s", os.path.join(HERE, "grab.lua"), server.url(),
+            "--", path, str(line_bytes), str(sale), str(use), str(threads), *door]
+
+
+def wrk(server, tokens, use, sale, connections, threads, seconds, door=()):
+    """One turn of wrk. What its script printed, as numbers."""
+    text = servers.run(wrk_command(server, tokens, use, sale, connections, threads, seconds, door), seconds + WRK_EXTRA_S)
     found = re.search(r"^bench (.*)$", text, re.MULTILINE)
     if found is None:
         raise servers.BenchError(f"wrk said nothing that can be read: {text[-500:]}")

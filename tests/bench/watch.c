@@ -20,6 +20,11 @@
 #define READ_BYTES 65536
 #define READY_AT_ONCE 64
 
+struct watcher {
+    int fd;
+    bool heard;
+};
+
 static volatile sig_atomic_t ended;
 
 static void on_end(int signal_no)
@@ -56,17 +61,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "write: watch PORT SALE TOKEN COUNT\n");
         return 2;
     }
-    uint64_t count = strtoull(argv[4], NULL, 10), events = 0, lost = 0;
-    bool told = false;
+    uint64_t count = strtoull(argv[4], NULL, 10), events = 0, lost = 0, heard = 0;
+    struct watcher *watchers = calloc(count, sizeof *watchers);
+    if (watchers == NULL) return 1;
     char request[4096];
     snprintf(request, sizeof request,
              "GET /v1/sales/%s/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", argv[2], argv[3]);
     sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_end }, NULL);
     int ears = epoll_create1(0);
     for (uint64_t i = 0; i < count; i++) {
-        int fd = watcher_open((uint16_t)strtoul(argv[1], NULL, 10), request);
-        struct epoll_event wanted = { .events = EPOLLIN, .data.fd = fd };
-        if (epoll_ctl(ears, EPOLL_CTL_ADD, fd, &wanted) != 0) {
+        watchers[i].fd = watcher_open((uint16_t)strtoul(argv[1], NULL, 10), request);
+        struct epoll_event wanted = { .events = EPOLLIN, .data.ptr = &watchers[i] };
+        if (epoll_ctl(ears, EPOLL_CTL_ADD, watchers[i].fd, &wanted) != 0) {
             perror("watch");
             return 1;
         }
@@ -76,19 +82,20 @@ int main(int argc, char **argv)
         struct epoll_event ready[READY_AT_ONCE];
         int ready_count = epoll_wait(ears, ready, READY_AT_ONCE, 200);
         for (int i = 0; i < ready_count; i++) {
-            ssize_t got = read(ready[i].data.fd, text, sizeof text);
-            if (got > 0) {
-                events += events_in(text, (size_t)got);
-            } else {
+            struct watcher *watcher = ready[i].data.ptr;
+            ssize_t got = read(watcher->fd, text, sizeof text);
+            uint64_t more = got > 0 ? events_in(text, (size_t)got) : 0;
+            events += more;
+            if (got <= 0) {
                 lost++;
-                close(ready[i].data.fd);
+                close(watcher->fd);
+            } else if (more > 0 && !watcher->heard) {
+                watcher->heard = true;
+                if (++heard == count) puts("ready");
+                fflush(stdout);
             }
         }
-        if (!told && events >= count) {
-            puts("ready");
-            fflush(stdout);
-            told = true;
-        }
+        if (lost > 0 && heard < count) break;
     }
     printf("%" PRIu64 " %" PRIu64 "\n", events, lost);
     return 0;
