@@ -224,12 +224,12 @@ def test_slow_clients_are_shown_out_on_time_and_others_do_not_notice(server, sho
     for thread in threads:
         thread.start()
     began["at"] = time.monotonic()
-    worst = 0.0
+    waits = []
     while any(thread.is_alive() for thread in threads):
         assert time.monotonic() - began["at"] < 90
         asked = time.monotonic()
         assert shop.client.get("/healthz").status == 200
-        worst = max(worst, time.monotonic() - asked)
+        waits.append(time.monotonic() - asked)
         time.sleep(0.1)
     for name, (ended, (low, high), data, statuses) in found.items():
         assert ended is not None, f"{name}: still open after {high + 3} s"
@@ -237,7 +237,7 @@ def test_slow_clients_are_shown_out_on_time_and_others_do_not_notice(server, sho
         seen = {answer.status for answer in answers_in(data)} or {None}
         assert seen <= statuses, f"{name}: {seen}"
     assert len(found) == len(makers)
-    assert worst < 10, f"somebody else waited {worst:.1f} s"
+    assert max(waits) < 10 and sum(wait > 4 for wait in waits) < 3, f"others waited for up to {max(waits):.1f} s"
 
 
 def test_a_reader_who_does_not_read_costs_little_memory(server, shop):

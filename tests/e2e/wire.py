@@ -233,6 +233,11 @@ def beside(*jobs, until=None):
         futures = [pool.submit(job) for job in jobs]
         try:
             yield futures
+        except BaseException as error:
+            for future in futures:
+                if future.done() and future.exception() is not None:
+                    error.add_note(f"beside it: {future.exception()!r}")
+            raise
         finally:
             if until is not None:
                 until.set()
