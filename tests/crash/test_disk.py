@@ -138,8 +138,8 @@ def killed_at(server, place, call, when, seed=None):
     server.start_unready(prefix=injected(f"{call}:signal=SIGKILL:when={when}", path))
     if server.ready():
         with contextlib.suppress(OSError, AssertionError):
-            witness.load(seconds=0.4)()
-    died = server.ended(within_s=1)
+            witness.load(seconds=1)()
+    died = server.ended(within_s=3)
     server.die()
     witness.shop.close()
     server.start()

@@ -142,7 +142,7 @@ def test_five_thousand_in_line_for_three_thousand_pieces(own_server, reactors):
     with Queue(server, sale, 5000) as queue:
         queue.send()
         assert queue.sent[-1] - queue.sent[0] < 20, "too slow to make a line"
-        queue.hear(12)
+        queue.hear(60)
         assert queue.told() == {"WON": 3000, "SOLD_OUT": 2000}
         winners = queue.winners()
         in_order(queue, winners, SWAP_S[reactors])
@@ -166,12 +166,12 @@ def test_two_thousand_wait_in_vain(server):
     sale = shop.sale(stock=2000, admission="line", line={"rate_per_s": 100, "size": 2000, "timeout_ms": 1000})["id"]
     with Queue(server, sale, 2000) as queue:
         queue.send()
-        queue.hear(12)
+        queue.hear(60)
         told, winners = queue.told(), queue.winners()
         assert set(told) == {"WON", "LINE_TIMEOUT"}, told
         none_early(queue, winners, 100)
         in_order(queue, winners, SWAP_S[2])
-        span = queue.sent[-1] - queue.sent[0] + 1
+        span = max(queue.heard) - queue.sent[0]  # who is read late waits from then on
         assert 10 <= told["WON"] <= span * 100 + 20, f"{told} in {span:.2f} s at 100 a second"
         for i in winners:
             assert queue.won_at(i) - queue.sent[i] < 5, f"{i} won after {queue.won_at(i) - queue.sent[i]:.3f} s"
@@ -185,10 +185,10 @@ def test_two_thousand_wait_in_vain(server):
 
 
 def test_nineteen_hundred_vanish(server):
-    """Those who stay are served in their order and at no other's cost. The first 60 stay, which is three seconds of the line: time enough
+    """Those who stay are served in their order and at no other's cost. The first 60 stay, which is six seconds of the line: time enough
     for the others to go before it is their turn. So whatever is sold was sold to somebody who heard of it."""
     shop = Shop(server)
-    sale = shop.sale(stock=2000, admission="line", line={"rate_per_s": 20, "size": 2000, "timeout_ms": 60000})["id"]
+    sale = shop.sale(stock=2000, admission="line", line={"rate_per_s": 10, "size": 2000, "timeout_ms": 60000})["id"]
     shop.client.get("/healthz")
     before = descriptors_of(server)
     stay = {*range(60), *range(60 + 45, 2000, 48)}
@@ -199,10 +199,10 @@ def test_nineteen_hundred_vanish(server):
         for i in set(range(2000)) - stay:
             queue.leave(i)
         eventually(lambda: metric(shop, "stampede_line_waiting") <= 100, seconds=20, pause=0.01)
-        queue.hear(12)
+        queue.hear(60)
         assert queue.told() == {"WON": 100}
         winners = queue.winners()
-        none_early(queue, winners, 20)
+        none_early(queue, winners, 10)
         in_order(queue, winners, SWAP_S[2])
         assert metric(shop, "stampede_line_waiting") == 0
         assert shop.counts(sale) == (2000, 1900, 0, 100)

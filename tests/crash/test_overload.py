@@ -125,7 +125,7 @@ class Flood:
 
 def test_under_a_flood_and_a_slow_disk_admitted_grabs_keep_their_time_and_the_rest_hear_at_once():
     """Each sync takes 300 ms; queries come faster than they may; buyers come as fast as they are answered."""
-    with Server("--limits", "global_query_per_s=500,global_query_burst=500", segment_mb=4) as server:
+    with Server("--limits", "global_query_per_s=50,global_query_burst=50", segment_mb=4) as server:
         shop = Shop(server)
         sale = shop.sale(stock=10 ** 6)["id"]
         shop.close()

@@ -183,12 +183,12 @@ def test_a_kill_right_before_and_right_after_an_expiry():
     """Nobody asks for it, so the answer is what a look at the order says."""
     with Server() as server:
         stage = Stage(server)
-        stage.held(pay_within_s=3)
+        stage.held(pay_within_s=6)
         stage.shop.client.close()
         server.stop()
         for call in ("pwrite64", "fdatasync"):
             server.start_unready(prefix=injected(f"{call}:signal=SIGKILL:when=1", segment_of(server)))
-            assert server.wait(30) != 0, "the fault never came"
+            assert server.wait(60) != 0, "the fault never came"
             audited(server)
             row = server.ledger().orders(stage.sale)[0]
             assert row["state"] == 0, "filed, and yet it was not durable"

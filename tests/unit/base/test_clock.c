@@ -160,8 +160,8 @@ static void the_running_clock_starts_at_wall_time_and_advances(void **state)
     uint64_t begin = wall_ms();
     uint64_t now = clock_now_ms(&clock);
     assert_in_range(now, begin - 500, wall_ms() + 500);
-    uint64_t until = mono_ms() + 20;
     uint64_t first = clock_now_ms(&clock);
+    uint64_t until = mono_ms() + 20;
     while (mono_ms() < until) continue;
     assert_in_range(clock_now_ms(&clock) - first, 19, 20000);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_MS_MAX 5000
+#define WAIT_MS_MAX 60000
 
 static void on_wake(void *arg)
 {

@@ -175,7 +175,8 @@ static void pages_miss_nothing_while_the_list_changes(void **state)
             }
             char all[1200];
             snprintf(all, sizeof all, "user top\n%s", text);
-            list_file_put(stage->path, all);
+            list_file_put(stage->aside, all); /* whole at once: what came before may be read at any moment */
+            assert_int_equal(rename(stage->aside, stage->path), 0);
             list_wait_user(stage, "top", true);
         }
     }

@@ -182,26 +182,26 @@ static void a_taken_name_stays_with_its_first_owner(void **state)
     assert_int_equal(login.role, ROLE_CUSTOMER);
 }
 
-static uint64_t login_cost_ns(struct room *room, const char *name)
+static void login_cost(struct room *room, const char *name, uint64_t *least_ns)
 {
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < 5; i++) {
-        struct people_request login;
-        uint64_t before = mono_ns();
-        enter(room, name, "wrong password", &login);
-        uint64_t took = mono_ns() - before;
-        if (took < best) best = took;
-    }
-    return best;
+    struct people_request login;
+    uint64_t before = mono_ns();
+    enter(room, name, "wrong password", &login);
+    uint64_t took = mono_ns() - before;
+    if (took < *least_ns) *least_ns = took;
 }
 
 static void an_unknown_user_costs_as_much_as_a_known_one(void **state)
 {
     struct room *room = *state;
     assert_int_equal(enroll(room, "ann", "correct horse", ROLE_CUSTOMER), PEOPLE_OK);
-    uint64_t known = login_cost_ns(room, "ann"), unknown = login_cost_ns(room, "nobody");
-    assert_true(unknown * 2 > known);
-    assert_true(known * 2 > unknown);
+    /* In turns, the least of each: what else the machine does only adds, and one without the hash never comes near. */
+    uint64_t known = UINT64_MAX, unknown = UINT64_MAX;
+    for (int i = 0; i < 200 && (i < 5 || unknown >= known * 2 || known >= unknown * 2); i++) {
+        login_cost(room, "ann", &known);
+        login_cost(room, "nobody", &unknown);
+    }
+    assert_true(unknown < known * 2 && known < unknown * 2);
 }
 
 static void a_logout_counts_at_once_and_after_a_restart(void **state)
@@ -320,8 +320,11 @@ static void an_overfull_queue_answers_busy_and_the_rest_is_served(void **state)
             busy++;
         }
     }
-    /* One worker: 1,024 wait, one or a few have been taken off meanwhile. */
-    assert_in_range(busy, 40, REQUESTS - 1024);
+    /* One worker: 1,024 wait, one is in its hands, and what it has done meanwhile is in the mailbox. */
+    crew_mailbox_deliver(room->mailbox);
+    int served = room->done - busy;
+    assert_in_range(busy, 1, REQUESTS - 1024);
+    assert_true(REQUESTS - busy <= 1024 + 1 + served);
     people_close(room->people);
     room->people = NULL;
     mail_wait(room, REQUESTS);
