@@ -10,6 +10,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define SLEW_EVERY_NS (200 * NS_PER_MS)
 #define FLOOR_AHEAD_MS_SAID 1000
+#define READ_TRIES_MAX 100
 
 static uint64_t clock_ns(clockid_t which)
 {
@@ -43,14 +44,26 @@ void clock_start(struct clock *clock, uint64_t floor_ms, uint64_t mono_ns, uint6
     atomic_init(&clock->last_ms, floor_ms);
 }
 
+/* The two clocks at one moment: where the core was lost between them they are read again, or we would be behind for good. */
+static uint64_t clocks_read(uint64_t *wall)
+{
+    uint64_t mono = 0, gap = NS_PER_MS;
+    for (int tries = 0; tries < READ_TRIES_MAX && gap >= NS_PER_MS; tries++) {
+        mono = mono_ns();
+        *wall = wall_ms();
+        gap = mono_ns() - mono;
+    }
+    return mono;
+}
+
 void clock_init(struct clock *clock, uint64_t floor_ms)
 {
-    uint64_t wall = wall_ms();
+    uint64_t wall, mono = clocks_read(&wall);
     if (floor_ms > wall + FLOOR_AHEAD_MS_SAID) {
         log_warn("clock", "the newest decision is %" PRIu64 " ms ahead of the system clock: decision time stands until then",
                  floor_ms - wall);
     }
-    clock_start(clock, floor_ms, mono_ns(), wall);
+    clock_start(clock, floor_ms, mono, wall);
 }
 
 static uint64_t clock_unclamped(struct clock *clock, uint64_t mono_ns)

@@ -231,7 +231,7 @@ def test_the_pre_count_turns_a_crowd_away_at_every_node(skewed):
 def test_a_clock_that_jumps_changes_nothing():
     with Skewed() as nodes:
         shops = nodes.shops()
-        sale = shops[0].sale(stock=1000, opens_at=time_text(0), closes_at=time_text(HOURS), pay_within_s=600)["id"]
+        sale = shops[0].sale(stock=1000, opens_at=time_text(-60), closes_at=time_text(HOURS), pay_within_s=600)["id"]
         later = shops[0].sale(stock=5, opens_at=time_text(HOURS))["id"]
         for turn, jump in enumerate((24 * HOURS, -24 * HOURS, 0)):
             for clock in nodes.clocks:
