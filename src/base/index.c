@@ -2,11 +2,8 @@
 
 #include <assert.h>
 
-/* Linear hashing (Litwin 1980). With m = level_mask + 1 buckets at the start of a level, buckets [0, bucket_count - m) have
- * been split already and their entries are found by one bit more of the hash; bucket_count runs from m to 2m, then the level
- * ends. A split walks one chain, of one or two entries on average, so growing costs every insertion the same. */
-
-#define BUCKETS_INITIAL UINT32_C(64)
+#define BUCKETS_MIN UINT32_C(64)
+#define PAGE_BYTES UINT64_C(4096)
 
 static uint32_t *hash_of(const struct index *index, uint32_t cell)
 {
@@ -20,9 +17,7 @@ static uint32_t *link_of(const struct index *index, uint32_t cell)
 
 static uint32_t *head_of(const struct index *index, uint32_t hash)
 {
-    uint32_t bucket = hash & (index->level_mask * 2 + 1);
-    if (bucket >= index->bucket_count) bucket &= index->level_mask;
-    return (uint32_t *)(void *)index->buckets.base + bucket;
+    return (uint32_t *)(void *)index->buckets.base + (hash & index->mask);
 }
 
 enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset)
@@ -32,54 +27,16 @@ enum fault index_open(struct index *index, const struct pool *cells, uint32_t ha
     assert(link_offset % sizeof(uint32_t) == 0 && link_offset + sizeof(uint32_t) <= cells->cell_bytes);
     assert(hash_offset != link_offset);
 
-    *index = (struct index){
-        .cells = cells,
-        .hash_offset = hash_offset,
-        .link_offset = link_offset,
-        .bucket_count = BUCKETS_INITIAL,
-        .level_mask = BUCKETS_INITIAL - 1,
-    };
-    size_t buckets_max = cells->cells_max > BUCKETS_INITIAL ? cells->cells_max : BUCKETS_INITIAL;
-    return region_open(&index->buckets, buckets_max * sizeof(uint32_t));
+    uint32_t buckets = BUCKETS_MIN;
+    while (buckets <= cells->cells_max / 2) buckets *= 2;
+    *index = (struct index){ .cells = cells, .hash_offset = hash_offset, .link_offset = link_offset, .mask = buckets - 1 };
+    return region_open(&index->buckets, buckets * sizeof(uint32_t));
 }
 
 void index_close(struct index *index)
 {
     region_close(&index->buckets);
     *index = (struct index){ 0 };
-}
-
-/* Moves the entries of the next bucket in turn whose new hash bit is set into a bucket added at the end; both chains keep
- * their order. */
-static void bucket_split(struct index *index)
-{
-    uint32_t *heads = (uint32_t *)(void *)index->buckets.base;
-    uint32_t bit = index->level_mask + 1;
-    uint32_t *stays = &heads[index->bucket_count - bit];
-    uint32_t *moves = &heads[index->bucket_count];
-
-    uint32_t cell = *stays;
-    while (cell != 0) {
-        uint32_t *link = link_of(index, cell);
-        uint32_t next = *link;
-        if (*hash_of(index, cell) & bit) {
-            *moves = cell;
-            moves = link;
-        } else {
-            *stays = cell;
-            stays = link;
-        }
-        cell = next;
-    }
-    *stays = 0;
-    *moves = 0;
-
-    index->bucket_count++;
-    if (index->bucket_count == bit * 2) index->level_mask = bit * 2 - 1;
-
-    /* The next split is known already; its chain lies anywhere in memory, so let it come nearer in the meantime. */
-    cell = heads[index->bucket_count - index->level_mask - 1];
-    __builtin_prefetch(hash_of(index, cell));
 }
 
 void index_put(struct index *index, uint32_t cell)
@@ -91,7 +48,6 @@ void index_put(struct index *index, uint32_t cell)
     *link_of(index, cell) = *head;
     *head = cell;
     index->count++;
-    if (index->count > index->bucket_count) bucket_split(index);
 }
 
 /* Where the number of this cell is written: its bucket's head or the link of the cell before it. */
@@ -105,7 +61,6 @@ static uint32_t *place_of(const struct index *index, uint32_t cell)
     return place;
 }
 
-/* Buckets are never joined again: a sale that had many buyers is about to end, not to shrink. */
 void index_remove(struct index *index, uint32_t cell)
 {
     assert(cell != 0);
@@ -146,4 +101,10 @@ uint32_t index_next(const struct index *index, uint32_t cell)
 {
     assert(cell != 0);
     return chain_find(index, *link_of(index, cell), *hash_of(index, cell));
+}
+
+uint64_t index_bytes(const struct index *index)
+{
+    uint64_t scattered = index->count * PAGE_BYTES;
+    return scattered < index->buckets.size ? scattered : index->buckets.size;
 }

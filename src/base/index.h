@@ -1,8 +1,9 @@
-/* index: a hash table of numbers by linear hashing, chained through the entries themselves.
+/* index: a hash table of numbers, chained through the entries themselves.
  *
- * It grows by splitting one bucket at each insertion, so no insertion ever pays for a rehash of all: the cost of a grab is
- * the same at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps
- * the hash and the chain link of an entry is told by two offsets into its cells. Not for several threads at once. */
+ * It has as many buckets from the start as its pool may have cells, or up to half of that, in memory that is touched as it
+ * is used. So nothing ever moves, no insertion pays for growth, and none reads another entry: the cost of a grab is the same
+ * at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps the hash
+ * and the chain link of an entry is told by two offsets into its cells. Not for several threads at once. */
 #ifndef STAMPEDE_BASE_INDEX_H
 #define STAMPEDE_BASE_INDEX_H
 
@@ -13,7 +14,8 @@ struct index {
     const struct pool *cells;
     uint32_t hash_offset; /* of the uint32_t hash in a cell */
     uint32_t link_offset; /* of the uint32_t link in a cell */
-    uint32_t count, bucket_count, level_mask;
+    uint32_t count;
+    uint32_t mask; /* of the hash; one less than there are buckets */
 };
 
 enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset) MUST_USE;
@@ -26,5 +28,6 @@ void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /
 void index_prefetch(const struct index *index, uint32_t hash); /* its bucket will be asked for soon */
 uint32_t index_first(const struct index *index, uint32_t hash);
 uint32_t index_next(const struct index *index, uint32_t cell);
+uint64_t index_bytes(const struct index *index); /* of memory touched, at most, as long as none has been removed */
 
 #endif

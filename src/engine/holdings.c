@@ -346,11 +346,6 @@ static uint64_t pool_bytes(const struct pool *pool)
     return (uint64_t)pool->fresh * pool->cell_bytes;
 }
 
-static uint64_t index_bytes(const struct index *index)
-{
-    return (uint64_t)index->bucket_count * sizeof(uint32_t);
-}
-
 uint64_t holdings_bytes(const struct holdings *holdings)
 {
     uint64_t bytes = pool_bytes(&holdings->orders) + filter_bytes(&holdings->buyers) + texts_bytes(&holdings->texts);

@@ -75,5 +75,5 @@ void tokens_drop(struct tokens *tokens, uint32_t cell, uint32_t *list)
 uint64_t tokens_bytes(const struct tokens *tokens)
 {
     return (uint64_t)tokens->cells.fresh * tokens->cells.cell_bytes + texts_bytes(&tokens->buyers) +
-           (uint64_t)tokens->by_buyer.bucket_count * sizeof(uint32_t);
+           index_bytes(&tokens->by_buyer);
 }
