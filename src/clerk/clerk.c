@@ -31,11 +31,11 @@
 #define PATIENCE_MS 500
 #define CLERK_NICE 10
 /* A rush: at least so many decisions between two looks. The clerk gives way to it for so long, and while no more is unfiled
- * than it takes a second to file, a quarter of what turns queries away. */
+ * than it takes two seconds to file, half of what turns queries away. */
 #define LOOK_MS 10
 #define RUSH_DECISIONS 100
 #define GIVE_WAY_MS_MAX 3000
-#define GIVE_WAY_LAG_MAX 250000
+#define GIVE_WAY_LAG_MAX 500000
 
 struct clerk {
     struct gate *gate; /* that has no journal; else NULL */
