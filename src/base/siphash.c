@@ -6,13 +6,13 @@ struct sip {
     uint64_t v0, v1, v2, v3;
 };
 
-static uint64_t rotate_left(uint64_t x, unsigned bits)
+static inline uint64_t rotate_left(uint64_t x, unsigned bits)
 {
     return x << bits | x >> (64 - bits);
 }
 
 /* Little-endian by definition, whatever the machine; compilers make one load of it. */
-static uint64_t load_le64(const uint8_t *p)
+static inline uint64_t load_le64(const uint8_t *p)
 {
     return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 | (uint64_t)p[4] << 32 |
            (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;

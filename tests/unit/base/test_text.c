@@ -166,6 +166,26 @@ static void control_characters_are_those_of_ascii(void **state)
     assert_true(text_has_control(SLICE("\n")));
 }
 
+/* Printable ASCII is passed over eight bytes at a time: what is not must be seen wherever it stands among them. */
+static void one_bad_byte_is_seen_at_every_place(void **state)
+{
+    (void)state;
+    for (size_t len = 1; len <= 26; len++) {
+        for (size_t at = 0; at < len; at++) {
+            for (int byte = 0; byte < 256; byte++) {
+                char text[26];
+                memset(text, byte % 2 == 0 ? ' ' : '~', sizeof text);
+                text[at] = (char)byte;
+                struct slice slice = { text, len };
+                if (utf8_valid(slice) != (byte < 0x80)) fail_msg("byte %02x at %zu of %zu: not UTF-8 or is", byte, at, len);
+                bool control = byte < 0x20 || byte == 0x7f;
+                if (text_has_control(slice) != control)
+                    fail_msg("byte %02x at %zu of %zu: no control or one", byte, at, len);
+            }
+        }
+    }
+}
+
 static void hexadecimal_comes_back_and_nothing_else_is_taken(void **state)
 {
     (void)state;
@@ -281,6 +301,7 @@ int main(void)
         cmocka_unit_test(every_character_but_the_surrogates_is_valid),
         cmocka_unit_test(broken_utf8_is_refused),
         cmocka_unit_test(control_characters_are_those_of_ascii),
+        cmocka_unit_test(one_bad_byte_is_seen_at_every_place),
         cmocka_unit_test(hexadecimal_comes_back_and_nothing_else_is_taken),
         cmocka_unit_test(base64url_has_the_known_answers),
         cmocka_unit_test(base64url_refuses_what_it_would_not_write),
