@@ -5,7 +5,10 @@ grab, the order's number and the database: has the buyer bought, is there stock,
 keeps nothing, or appends to its log and syncs every second, or syncs before it answers; ours always does the last.
 
 SALE.GRAB answers with verdict, number and what is left, which redis-benchmark has to read; SECKILL with one number, as the script
-does. So beside the ratio of the one, which has an aim, stands that of the other."""
+does. So beside the ratio of the one, which has an aim, stands that of the other.
+
+On a machine of two cores redis-benchmark is soon what is measured. So a server that gives every command the same reply and does
+nothing else takes its turns too: no ratio can be above its own."""
 
 import os
 import re
@@ -39,7 +42,8 @@ MODES = {
     "everysec": ("--save", "", "--appendonly", "yes", "--appendfsync", "everysec"),
     "always": ("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
 }
-WORDS = {"grab": "ours", "seckill": "ours by SECKILL"}
+WORDS = {"grab": "ours", "seckill": "ours by SECKILL", "answer": "one that only answers"}
+REPLIES = {"won": "*3\r\n$3\r\nWON\r\n$7\r\n1234567\r\n:999123456\r\n", "sold-out": "*3\r\n$8\r\nSOLD_OUT\r\n$-1\r\n:0\r\n"}
 # (path, pipeline, mode of Redis) -> how many times as fast the design wants us.
 AIMS = {("won", 16, "none"): 5, ("won", 16, "always"): 7, ("won", 1, "none"): 1.1, ("won", 1, "always"): 2,
         ("sold-out", 64, "none"): 7}
@@ -109,6 +113,18 @@ class Seckill:
         self.ours.rest()
 
 
+class Answer(servers.Server):
+    """The program that only answers, as SALE.GRAB does on one of the paths."""
+
+    def __init__(self, program, path):
+        super().__init__()
+        self.command = [program, REPLIES[path]]
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
+
+
 def cli(port, *words):
     try:
         return servers.run(["redis-cli", "-p", str(port), *map(str, words)], 30).strip()
@@ -129,26 +145,30 @@ def turn(port, words, pipeline, requests, numbers=BUYERS):
 def measure(bench):
     """Interleaved: in every round each side has its turn at every pipeline and path, and ratios are taken within a round."""
     ours = Ours(bench.binary, bench.folder("resp-ours"), 1)
-    started = [ours, *(Redis(bench.folder(f"resp-redis-{mode}"), mode) for mode in MODES)]
-    sides = {"grab": ours, "seckill": Seckill(ours), **{side.mode: side for side in started[1:]}}
+    redises = [Redis(bench.folder(f"resp-redis-{mode}"), mode) for mode in MODES]
+    answers = {path: Answer(bench.program("answer"), path) for path in REPLIES}
+    sides = {"grab": ours, "seckill": Seckill(ours), **{side.mode: side for side in redises}}
     rates = {}
     try:
-        for side in started:
+        for side in (ours, *redises, *answers.values()):
             side.start()
         for nth in range(bench.rounds):
             for path in ("won", "sold-out"):
                 for pipeline in PIPELINES:
                     bench.say(f"resp: round {nth + 1} of {bench.rounds}, {path}, pipeline {pipeline}")
+                    requests = REQUESTS_PER_S[path][pipeline] * bench.seconds
+                    words = ["SALE.GRAB", "1", "user:__rand_int__"]
+                    rates.setdefault((path, pipeline, "answer"), []).append(turn(answers[path].port, words, pipeline, requests))
                     for name, side in sides.items():
                         words = side.sale(f"{path}-{pipeline}-{nth}-{time.monotonic_ns()}", STOCK if path == "won" else 0)
                         side.rest()
                         # As many for each side: who is asked more meets more buyers again, and those cost less.
-                        requests = REQUESTS_PER_S[path][pipeline] * bench.seconds
                         rates.setdefault((path, pipeline, name), []).append(turn(side.turn_port(), words, pipeline, requests))
     finally:
-        for side in started:
+        for side in (ours, *redises, *answers.values()):
             side.stop()
-            shutil.rmtree(side.folder if isinstance(side, Redis) else side.data, ignore_errors=True)
+        for folder in (ours.data, *(side.folder for side in redises)):
+            shutil.rmtree(folder, ignore_errors=True)
     return figures(rates)
 
 

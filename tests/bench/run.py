@@ -28,7 +28,7 @@ import several
 import table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAMS = ("mint", "engine_bench", "ledger_bench", "counts_bench", "fill", "watch")
+PROGRAMS = ("mint", "engine_bench", "ledger_bench", "counts_bench", "fill", "watch", "answer")
 PACKAGES = ("libuv", "jansson", "libssl", "libcrypto", "libargon2", "sqlite3", "libcurl", "libmariadb", "hiredis",
             "librabbitmq", "rdkafka")
 BUILD_S_MAX = 900
