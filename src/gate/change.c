@@ -252,12 +252,11 @@ static void errand_told(struct redis_call *call, const struct redis_reply *reply
         const struct shelf_left left = { change->errand.epoch, answer.at_ms, answer.available, false };
         shelf_left(remote->shelf, change->sale_id, &left);
     }
-    if (end == ERRAND_LATER && answered) {
-        keeper_rebuild(remote->keeper, change->sale_id);
-        if (change_has_time(change)) {
-            change_wait(change, change_errand);
-            return;
-        }
+    if (end == ERRAND_LATER && answered) keeper_rebuild(remote->keeper, change->sale_id);
+    if (end == ERRAND_EARLY) keeper_errands(remote->keeper);
+    if (((end == ERRAND_LATER && answered) || end == ERRAND_EARLY) && change_has_time(change)) {
+        change_wait(change, change_errand);
+        return;
     }
     change_tell(change, change->verdict);
     if (end == ERRAND_DONE) {

@@ -119,7 +119,8 @@ static void crowd_do(struct keeper *keeper, struct crowd *crowd)
 static bool errand_ended(struct keeper *keeper, const struct ledger_errand *errand, enum errand_end end)
 {
     if (end == ERRAND_LATER && !keeper->redis_failed) keeper_ask_rebuild(keeper, errand->sale_id, false);
-    if (end == ERRAND_OPPOSED && remote_now_ms(&keeper->remote->gate) > errand->made_ms + OPPOSED_MS) {
+    bool opposed = end == ERRAND_OPPOSED || end == ERRAND_EARLY; /* what came before it was told before it, if it is there */
+    if (opposed && remote_now_ms(&keeper->remote->gate) > errand->made_ms + OPPOSED_MS) {
         log_warn("keeper",
                  "sale %" PRIu64 ": its gate has something else than the ledger about errand %" PRIu64 " (%d, order %" PRIu64
                  ")",

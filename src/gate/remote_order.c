@@ -143,29 +143,6 @@ static void unfiled_pay(struct change *change)
     }
 }
 
-static void refund_told(struct redis_call *call, const struct redis_reply *reply)
-{
-    (void)reply;
-    change_end((struct change *)call, VERDICT_DONE);
-}
-
-/* It gives nothing back and takes nothing, so no errand is left for it: the gate is told only so that it names the order as
- * it is. */
-static void refund_tell(struct change *change)
-{
-    change->sale_id = change->order.sale_id;
-    if (!shelf_epoch(change->lane->remote->shelf, change->sale_id, &change->epoch) || !change->lane->attached) {
-        change_end(change, VERDICT_DONE);
-        return;
-    }
-    struct slice *argv = change->argv + GATE_KEYS + 1;
-    argv[0] = change_number(change, 1, (int64_t)change->order_no);
-    argv[1] = change->payment.ref;
-    argv[2] = change_number(change, 2, change->order.amount);
-    argv[3] = SLICE("refund_due");
-    change_call(change, GATE_SCRIPT_PAY, 4, refund_told);
-}
-
 static void pay_filed(struct change *change)
 {
     if (change->fault != FAULT_NONE) {
@@ -174,8 +151,8 @@ static void pay_filed(struct change *change)
         search_for(change, unfiled_pay);
     } else if (change->retake.kind == DECISION_RETAKEN) {
         retake_begin(change);
-    } else if (change->verdict == VERDICT_DONE && change->order.state == ORDER_REFUND_DUE) {
-        refund_tell(change);
+    } else if (change->errand.id != 0 && gate_sale_is_past(&change->lane->remote->gate, change->errand.sale_id)) {
+        change_end(change, change->verdict); /* a refund; there is no gate to be told, and the keeper strikes the errand */
     } else {
         change_errand(change);
     }

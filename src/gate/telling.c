@@ -96,6 +96,7 @@ enum fault errand_facts_read(struct ledger *ledger, const struct ledger_errand *
     switch (errand->kind) {
     case ERRAND_PAID:
     case ERRAND_CANCELLED:
+    case ERRAND_REFUND:
         return ledger_order(ledger, errand->order_no, &out->order, &out->found);
     case ERRAND_SALE:
         return ledger_shelved(ledger, errand->sale_id, &out->sale, &out->found);
@@ -127,10 +128,11 @@ enum gate_script_name errand_tell(const struct ledger_errand *errand, const stru
     assert(facts->found);
     switch (errand->kind) {
     case ERRAND_PAID:
+    case ERRAND_REFUND:
         telling_number(telling, errand->order_no);
         telling_text(telling, slice_of(facts->order.payment_ref));
         telling_signed(telling, facts->order.order.amount);
-        telling_text(telling, SLICE("paid"));
+        telling_text(telling, errand->kind == ERRAND_PAID ? SLICE("paid") : SLICE("refund_due"));
         return GATE_SCRIPT_PAY;
     case ERRAND_CANCELLED:
         telling_number(telling, errand->order_no);
@@ -151,13 +153,15 @@ enum gate_script_name errand_tell(const struct ledger_errand *errand, const stru
     return GATE_SCRIPT_COUNT;
 }
 
-/* The order has ended in the gate: as in the ledger, or otherwise. */
+/* The order has ended in the gate: as in the ledger, or otherwise. One that is held there and due a refund ended in the
+ * ledger before, and the errand that says so has not come yet. */
 static enum errand_end order_judge(const struct ledger_errand *errand, const struct errand_facts *facts,
                                    const struct redis_reply *reply)
 {
     struct order order;
     struct slice ref;
     if (!script_order(reply_text(reply, 5), reply_text(reply, 6), errand->sale_id, &order, &ref)) return ERRAND_OPPOSED;
+    if (errand->kind == ERRAND_REFUND && order.state == ORDER_HELD) return ERRAND_EARLY;
     return order.state == facts->order.order.state ? ERRAND_DONE : ERRAND_OPPOSED;
 }
 
@@ -173,7 +177,9 @@ enum errand_end errand_judge(const struct ledger_errand *errand, const struct er
     struct slice word = reply_text(reply, 0);
     if (slice_is(word, "STALE") || slice_is(word, "LOADING")) return stale_judge(errand, reply);
     if (slice_is(word, "NOT_LOADED")) return ERRAND_LATER;
+    /* The same payment may have taken the units again in the gate before the ledger refused them. */
+    bool refunded = slice_is(word, "REPEATED") && errand->kind == ERRAND_REFUND;
+    if (slice_is(word, "NOT_HELD") || refunded) return order_judge(errand, facts, reply);
     if (slice_is(word, "REPEATED")) return ERRAND_DONE;
-    if (slice_is(word, "NOT_HELD")) return order_judge(errand, facts, reply);
     return slice_is(word, "DONE") ? ERRAND_DONE : ERRAND_OPPOSED;
 }

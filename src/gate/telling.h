@@ -56,6 +56,7 @@ enum gate_script_name errand_tell(const struct ledger_errand *errand, const stru
 enum errand_end {
     ERRAND_DONE,  /* the gate has it, or was built from a ledger that had it: ledger_errands_done() */
     ERRAND_LATER, /* the gate is not there, is being built, or is of another server: again, once the keeper has seen to it */
+    ERRAND_EARLY, /* the gate has not heard of what came before: again, once it was told of that */
     ERRAND_OPPOSED, /* the gate has something else than the ledger: it is to be built anew */
 };
 enum errand_end errand_judge(const struct ledger_errand *errand, const struct errand_facts *facts,

@@ -46,8 +46,9 @@ enum errand_kind {
     ERRAND_PAID = 1,      /* order_no is paid */
     ERRAND_CANCELLED = 2, /* order_no gave its units back */
     ERRAND_EXPIRED = 3,
-    ERRAND_STOCK = 4, /* units were added */
-    ERRAND_SALE = 5,  /* terms, paused or closed have changed: read the sale */
+    ERRAND_STOCK = 4,  /* units were added */
+    ERRAND_SALE = 5,   /* terms, paused or closed have changed: read the sale */
+    ERRAND_REFUND = 6, /* order_no has ended before it was paid: its money goes back */
 };
 struct ledger_errand {
     uint64_t id;

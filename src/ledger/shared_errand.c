@@ -24,7 +24,7 @@ enum fault errand_leave(struct ledger *ledger, struct ledger_errand *errand)
 bool row_errand(struct cursor *s, struct ledger_errand *out)
 {
     uint32_t kind;
-    bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_u32(s, 1, ERRAND_SALE, &kind) && kind != 0 &&
+    bool good = row_u64(s, 0, INT64_MAX, &out->id) && row_u32(s, 1, ERRAND_REFUND, &kind) && kind != 0 &&
                 row_u64(s, 2, INT64_MAX, &out->sale_id) && row_u64(s, 3, INT64_MAX, &out->epoch) &&
                 row_u64(s, 4, INT64_MAX, &out->order_no) && row_u32(s, 5, STOCK_MAX, &out->units) &&
                 row_u64(s, 6, TIME_MS_MAX, &out->made_ms);

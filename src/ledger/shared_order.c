@@ -51,6 +51,8 @@ static enum errand_kind errand_of(enum decision_kind kind)
         return ERRAND_CANCELLED;
     case DECISION_EXPIRED:
         return ERRAND_EXPIRED;
+    case DECISION_REFUND_DUE:
+        return ERRAND_REFUND;
     default:
         return 0;
     }

@@ -5,9 +5,10 @@ import threading
 import time
 
 import pytest
-from gate_scripts import Gate
+from gate_scripts import CANCELLED, REFUND_DUE, Gate, Order
 from harness import Shop, beside, crowd, eventually, problem, request_bytes, time_text
 from nodes import PREFIX, Nodes
+from provider import Provider
 from redis_servers import RedisSentinels, commands_during
 
 LATE_S = 3  # what a node should have done by then, another does
@@ -238,6 +239,30 @@ def test_what_became_of_an_order_is_told_as_the_ledger_has_it(nodes):
     assert other.win(sale, "ann", key="k") == {**order, "state": "cancelled"}
     assert other.win(sale, "ann")["no"] != order["no"]
     assert other.counts(sale) == (2, 1, 1, 0)
+
+
+def test_a_refund_comes_to_a_gate_that_has_not_heard_of_the_end_before_it(nodes):
+    """The order is still held there when the money comes: it is told of both, in their order."""
+    one, two = nodes.start(), nodes.start()
+    shop, other = Shop(one), Shop(two)
+    sale = shop.sale(stock=1, price=700, currency="EUR", pay_within_s=600)["id"]
+    order = shop.win(sale, "ann")
+    eventually(lambda: settled(nodes, sale))
+    pauser = nodes.redis()
+    pauser.execute_command("CLIENT", "PAUSE", "30000", "WRITE")
+    with one.connect() as client:
+        client.send(request_bytes("POST", f"/v1/orders/{order['no']}/cancel", {}, shop.buyer("ann")))
+        eventually(lambda: nodes.ledger().orders(sale)[0]["state"] == CANCELLED)
+        one.kill()
+    with two.connect() as client:
+        client.send(Provider(two).request(order))
+        eventually(lambda: nodes.ledger().orders(sale)[0]["state"] == REFUND_DUE)
+        pauser.execute_command("CLIENT", "UNPAUSE")
+        answer = client.receive()
+    assert answer.status == 200 and answer.json()["state"] == "refund_due", answer
+    eventually(lambda: settled(nodes, sale), 30)
+    assert Order.of(order["no"], nodes.redis().hget(nodes.key(sale, "orders"), order["no"])).state == REFUND_DUE
+    assert other.counts(sale) == (1, 1, 0, 0)
 
 
 def test_a_claim_number_is_given_once_also_where_one_before_it_was_lost(nodes):

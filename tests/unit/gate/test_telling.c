@@ -116,6 +116,11 @@ static void every_errand_has_its_script(void **state)
     assert_int_equal(errand_tell(&errand, &facts, &telling), GATE_SCRIPT_PAY);
     words_are(&telling, WORDS("5", "p1", "998", "paid"));
 
+    errand.kind = ERRAND_REFUND;
+    telling = told();
+    assert_int_equal(errand_tell(&errand, &facts, &telling), GATE_SCRIPT_PAY);
+    words_are(&telling, WORDS("5", "p1", "998", "refund_due"));
+
     errand.kind = ERRAND_CANCELLED;
     telling = told();
     assert_int_equal(errand_tell(&errand, &facts, &telling), GATE_SCRIPT_CANCEL);
@@ -141,6 +146,11 @@ static const struct { enum errand_kind kind; const char *word, *line; enum erran
     { ERRAND_PAID,  "NOT_HELD",        "?",                        ERRAND_OPPOSED },
     { ERRAND_PAID,  "NO_SUCH_ORDER",   NULL,                       ERRAND_OPPOSED },
     { ERRAND_PAID,  "AMOUNT_MISMATCH", NULL,                       ERRAND_OPPOSED },
+    { ERRAND_REFUND, "DONE",           NULL,                       ERRAND_DONE },
+    { ERRAND_REFUND, "REPEATED",       "4 1 -1 1 9 0 3 0 2 annp1", ERRAND_DONE },
+    { ERRAND_REFUND, "REPEATED",       "1 1 -1 1 9 0 3 0 2 annp1", ERRAND_OPPOSED },
+    { ERRAND_REFUND, "NOT_HELD",       "0 1 -1 1 9 0 3 0 0 ann",   ERRAND_EARLY },
+    { ERRAND_REFUND, "ALREADY_PAID",   "4 1 -1 1 9 0 3 0 2 annp2", ERRAND_OPPOSED },
     { ERRAND_STOCK, "KEY_REUSED",      NULL,                       ERRAND_OPPOSED },
     { ERRAND_SALE,  "REPEATED",        NULL,                       ERRAND_DONE },
     { ERRAND_STOCK, "NOT_LOADED",      NULL,                       ERRAND_LATER },
@@ -153,7 +163,7 @@ static void answers_end_errands(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         struct errand_facts facts = { .found = true };
-        facts.order.order.state = ORDER_PAID;
+        facts.order.order.state = answers[i].kind == ERRAND_REFUND ? ORDER_REFUND_DUE : ORDER_PAID;
         struct ledger_errand errand = { .id = 1, .kind = answers[i].kind, .sale_id = 7, .epoch = 4, .order_no = 5 };
         struct redis_reply items[7] = { { .type = REDIS_TEXT, .text = slice_of(answers[i].word) },
                                         { .type = REDIS_NUMBER },

@@ -161,7 +161,7 @@ static void without_a_retake_the_money_goes_back(void **state)
     assert_int_equal(shop_expire(&shop, 3000, 10), 1);
     assert_int_equal(shop_pay(&shop, no, "p-1", 250, NULL), VERDICT_DONE);
     assert_int_equal(shop.order.state, ORDER_REFUND_DUE);
-    assert_int_equal(shop.errand.id, 0);
+    errand_is(&shop, ERRAND_REFUND, no);
     assert_int_equal(stand_order(shop.stand, no).order.state, ORDER_REFUND_DUE);
     uint64_t cancelled = shop_hold(&shop, "eve");
     struct decision retake;
@@ -169,6 +169,9 @@ static void without_a_retake_the_money_goes_back(void **state)
     assert_int_equal(shop_pay(&shop, cancelled, "p-2", 250, &retake), VERDICT_DONE);
     assert_int_equal(retake.kind, 0);
     assert_int_equal(shop.order.state, ORDER_REFUND_DUE);
+    errand_is(&shop, ERRAND_REFUND, cancelled);
+    assert_int_equal(shop_pay(&shop, cancelled, "p-2", 250, &retake), VERDICT_REPEATED);
+    assert_int_equal(shop.errand.id, 0);
     assert_counts(stand_read(shop.stand, shop.sale), 5, 0, 0);
     stand_adds_up(shop.stand);
 }
