@@ -130,12 +130,6 @@ static bool errand_ended(struct keeper *keeper, const struct ledger_errand *erra
     return end == ERRAND_DONE;
 }
 
-static bool sale_is_away(struct keeper *keeper, uint64_t sale_id)
-{
-    sale_keys(keeper->remote, sale_id, keeper->keys);
-    return !redis_client_reaches(keeper->client, slice_of(keeper->keys[0]));
-}
-
 /* Those of a sale whose Redis is away are passed over. False: not all of them have had their turn. */
 static bool pile_do(struct keeper *keeper, struct ledger *ledger, const struct pile *pile, struct run *run)
 {

@@ -13,7 +13,6 @@
 #define LEDGER_PAUSE_MS_MIN 250
 #define LEDGER_PAUSE_MS_MAX 4000
 #define LOGOUTS_AGAIN_MS 5000
-#define MEND_APART_MS 2000
 
 bool keeper_stopping(struct keeper *keeper)
 {
@@ -168,58 +167,7 @@ static void refresh(struct keeper *keeper)
     if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
 }
 
-/* What others ask for. */
-
-static void ask_add(struct keeper *keeper, struct keeper_asks *asks, uint64_t sale_id, bool anyway)
-{
-    uint32_t at = 0;
-    pthread_mutex_lock(&keeper->lock);
-    while (at < asks->count && asks->ids[at] != sale_id) at++;
-    if (at == asks->count && at < KEEPER_ASKS_MAX) {
-        asks->ids[at] = sale_id;
-        asks->anyway[at] = false;
-        asks->count++;
-    }
-    if (at < asks->count && anyway) asks->anyway[at] = true;
-    pthread_mutex_unlock(&keeper->lock);
-}
-
-/* The keeper's own asks wait for its next turn, so that what cannot be done now is not tried without a pause. */
-static void turn_hasten(struct keeper *keeper)
-{
-    if (!atomic_exchange(&keeper->hasty, true)) uv_async_send(&keeper->wake);
-}
-
-void keeper_ask_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway)
-{
-    ask_add(keeper, &keeper->rebuilds, sale_id, anyway);
-}
-
-void keeper_rebuild(struct keeper *keeper, uint64_t sale_id)
-{
-    ask_add(keeper, &keeper->rebuilds, sale_id, false);
-    turn_hasten(keeper);
-}
-
-void keeper_mend(struct keeper *keeper, uint64_t sale_id)
-{
-    ask_add(keeper, &keeper->rebuilds, sale_id, true);
-    turn_hasten(keeper);
-}
-
-void keeper_fetch(struct keeper *keeper, uint64_t sale_id)
-{
-    ask_add(keeper, &keeper->fetches, sale_id, false);
-    turn_hasten(keeper);
-}
-
-void keeper_errands(struct keeper *keeper)
-{
-    pthread_mutex_lock(&keeper->lock);
-    keeper->errands_left = true;
-    pthread_mutex_unlock(&keeper->lock);
-    turn_hasten(keeper);
-}
+/* What others know of it. */
 
 struct roster *keeper_roster(struct keeper *keeper)
 {
@@ -233,54 +181,17 @@ void keeper_status(struct keeper *keeper, struct keeper_status *out)
     pthread_mutex_unlock(&keeper->lock);
 }
 
-static void asks_take(struct keeper *keeper, struct keeper_asks *from, struct keeper_asks *out)
-{
-    pthread_mutex_lock(&keeper->lock);
-    *out = *from;
-    from->count = 0;
-    pthread_mutex_unlock(&keeper->lock);
-}
+/* What others ask for. */
 
 /* A new sale of another node: the changes have it, and say so by the last id. */
 static void fetches_do(struct keeper *keeper)
 {
-    struct keeper_asks asks;
-    asks_take(keeper, &keeper->fetches, &asks);
-    if (asks.count > 0) refresh(keeper);
-}
-
-/* Refusals come in crowds, and the first of them has had the sale mended: only one that comes later says more. */
-static bool mended_before(struct keeper *keeper, uint64_t sale_id)
-{
-    uint64_t now_ms = mono_ms();
-    struct mended *oldest = &keeper->mended[0];
-    for (int i = 0; i < KEEPER_MENDED; i++) {
-        struct mended *mended = &keeper->mended[i];
-        if (mended->sale_id == sale_id && now_ms < mended->at_ms + MEND_APART_MS) return true;
-        if (mended->at_ms < oldest->at_ms) oldest = mended;
-    }
-    *oldest = (struct mended){ sale_id, now_ms };
-    return false;
-}
-
-static void rebuilds_do(struct keeper *keeper)
-{
-    struct keeper_asks asks;
-    asks_take(keeper, &keeper->rebuilds, &asks);
-    /* Those that are left out are asked for again by whoever needs them. */
-    for (uint32_t i = 0; i < asks.count && !keeper_stopping(keeper); i++) {
-        sale_rebuild(keeper, asks.ids[i], asks.anyway[i] && !mended_before(keeper, asks.ids[i]));
-        if (keeper->redis_failed || keeper->ledger == NULL) return;
-    }
+    if (fetches_take(keeper)) refresh(keeper);
 }
 
 static void errands_told_do(struct keeper *keeper)
 {
-    pthread_mutex_lock(&keeper->lock);
-    bool left = keeper->errands_left;
-    keeper->errands_left = false;
-    pthread_mutex_unlock(&keeper->lock);
-    if (left) errands_do(keeper, KEEPER_ERRANDS_ALL);
+    if (errands_take(keeper)) errands_do(keeper, KEEPER_ERRANDS_ALL);
 }
 
 /* The thread. */

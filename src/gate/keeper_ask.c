@@ -71,6 +71,12 @@ bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RU
     return true;
 }
 
+bool sale_is_away(struct keeper *keeper, uint64_t sale_id)
+{
+    sale_keys(keeper->remote, sale_id, keeper->keys);
+    return !redis_client_reaches(keeper->client, slice_of(keeper->keys[0]));
+}
+
 static void time_read(void *arg, const struct redis_reply *reply)
 {
     remote_saw_time(arg, reply_number(reply, 0) * 1000 + reply_number(reply, 1) / 1000);

@@ -126,6 +126,8 @@ struct script_ask {
     void *arg;
 };
 bool keeper_script(struct keeper *keeper, const struct script_ask *ask);
+/* Its Redis is known not to answer: nobody waits for it. */
+bool sale_is_away(struct keeper *keeper, uint64_t sale_id);
 /* The clock of the shop, before anything is judged by it: this machine's may be off by hours. */
 enum fault keeper_clock(struct keeper *keeper) MUST_USE;
 
@@ -145,7 +147,13 @@ void keeper_note_memory(struct keeper *keeper); /* something was left out for wa
 void keeper_shelve(struct keeper *keeper, const struct ledger_shelved *sale);
 void keeper_count_rebuild(struct keeper *keeper);
 bool keeper_stopping(struct keeper *keeper);
+
+/* asks.c: what others have asked for since the last turn. A sale that does not answer keeps no other from being built: what
+ * there was no time for is done in the next turn. */
 void keeper_ask_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
+void rebuilds_do(struct keeper *keeper);
+bool fetches_take(struct keeper *keeper); /* whether there were some */
+bool errands_take(struct keeper *keeper);
 
 /* jobs.c: whose jobs they are. keep: renews what this node has; look: takes what it wants to have, too. */
 void locks_init(struct keeper *keeper);
