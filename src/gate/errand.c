@@ -118,7 +118,8 @@ static void crowd_do(struct keeper *keeper, struct crowd *crowd)
 /* Whether it is done; what it needs to be done later is asked for. */
 static bool errand_ended(struct keeper *keeper, const struct ledger_errand *errand, enum errand_end end)
 {
-    if (end == ERRAND_LATER && !keeper->redis_failed) keeper_ask_rebuild(keeper, errand->sale_id, false);
+    if (end == ERRAND_LATER && !keeper->redis_silent && !sale_is_away(keeper, errand->sale_id))
+        keeper_ask_rebuild(keeper, errand->sale_id, false);
     bool opposed = end == ERRAND_OPPOSED || end == ERRAND_EARLY; /* what came before it was told before it, if it is there */
     if (opposed && remote_now_ms(&keeper->remote->gate) > errand->made_ms + OPPOSED_MS) {
         log_warn("keeper",

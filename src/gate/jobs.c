@@ -59,7 +59,8 @@ static void job_look(struct keeper *keeper, enum gate_job which)
     pthread_mutex_unlock(&keeper->lock);
     if (lock->held && fenced) lock_fenced(lock);
     if (lock->held && !wanted) lock_release(lock, keeper);
-    if (lock->held || !wanted || keeper->redis_failed || now_ms < keeper->jobs_try_ms[which]) return;
+    bool away = !redis_client_reaches(keeper->client, slice_of(lock->owned.key));
+    if (lock->held || !wanted || away || now_ms < keeper->jobs_try_ms[which]) return;
     keeper->jobs_try_ms[which] = now_ms + TRY_MS;
     if (lock_take(lock, keeper)) log_info("keeper", "%s is this node's job from now on", lock->job);
 }

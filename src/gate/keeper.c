@@ -315,7 +315,7 @@ void keeper_close(struct keeper *keeper)
         uv_async_send(&keeper->wake);
         pthread_join(keeper->thread, NULL);
     }
-    if (keeper->client != NULL && !keeper->redis_failed) {
+    if (keeper->client != NULL && !keeper->redis_silent) {
         locks_release(keeper);
         roster_leave(keeper);
         lease_release(&keeper->lease, keeper);

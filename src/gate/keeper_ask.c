@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #define REDIS_MS 2000
-#define REDIS_SILENT_MS 200 /* while it does not answer: only to see whether it does again */
+#define REDIS_SILENT_MS 200 /* of one that was silent or away: only to see whether it is so still */
 
 struct question {
     struct redis_call call; /* first */
@@ -22,23 +22,29 @@ static void question_answered(struct redis_call *call, const struct redis_reply 
         log_error("keeper", "Redis answered: %.*s", (int)reply->text.len, reply->text.data);
 }
 
-void keeper_redis_answers(struct keeper *keeper, bool answers)
+void keeper_heard(struct keeper *keeper, const struct heard *heard)
 {
-    if (keeper->redis_failed != answers) return;
-    keeper->redis_failed = !answers;
-    if (answers) log_info("keeper", "Redis answers again");
-    if (answers) keeper->strangers.met = false; /* it may have been put back to an earlier day */
-    if (!answers) log_warn("keeper", "Redis does not answer");
+    bool all = heard->answered == heard->asked;
+    keeper->redis_silent = heard->sent > 0 && heard->answered == 0;
+    if (!all && !keeper->redis_failed) {
+        log_warn("keeper", "Redis does not answer");
+        keeper->redis_failed = true;
+    } else if (all && keeper->redis_failed && redis_client_ready(keeper->client)) {
+        log_info("keeper", "Redis answers again");
+        keeper->redis_failed = false;
+        keeper->strangers.met = false; /* it may have been put back to an earlier day */
+    }
 }
 
 static bool question_ask(struct keeper *keeper, struct question *question)
 {
-    question->call.time_ms = keeper->redis_failed ? REDIS_SILENT_MS : REDIS_MS;
-    question->call.done = question_answered;
-    redis_call_wait(keeper->client, &question->call);
-    enum redis_result result = question->call.result;
-    keeper_redis_answers(keeper, result == REDIS_ANSWERED || result == REDIS_FAILED || result == REDIS_REFUSED);
-    return result == REDIS_ANSWERED;
+    struct redis_call *call = &question->call;
+    bool sent = redis_client_reaches(keeper->client, call->key);
+    call->time_ms = sent && !keeper->redis_silent ? REDIS_MS : REDIS_SILENT_MS;
+    call->done = question_answered;
+    redis_call_wait(keeper->client, call);
+    keeper_heard(keeper, &(struct heard){ 1, sent, redis_spoke(call->result) });
+    return call->result == REDIS_ANSWERED;
 }
 
 bool keeper_command(struct keeper *keeper, const struct command_ask *ask)

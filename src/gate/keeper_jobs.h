@@ -68,7 +68,8 @@ struct keeper {
     struct ledger_place place;
     struct ledger *ledger; /* NULL: not open at present */
     uint64_t ledger_again_ms, ledger_pause_ms;
-    bool redis_failed;
+    bool redis_failed;      /* it was told that a master did not answer, and not yet that all are there again */
+    bool redis_silent;      /* what was asked last was sent, and not answered */
     uint64_t errands_after; /* the next run of errands begins behind this one; 0: with the first */
     bool due;               /* the time of the next turn has come */
     _Atomic bool hasty;     /* somebody waits for the next turn */
@@ -141,7 +142,18 @@ bool keeper_row(struct keeper *keeper, uint64_t sale_id, struct ledger_shelved *
 void keeper_pulse(struct keeper *keeper);
 /* The same, of something that takes seconds: keeps the counts of other sales fresh, so that their crowds are turned away. */
 void keeper_counts(struct keeper *keeper);
-void keeper_redis_answers(struct keeper *keeper, bool answers);
+/* What became of questions to Redis. Of a Cluster one master may be away while the others answer: that is told once, and
+ * stops no job of the others. Who is away need not be waited for; who is there and silent must not be, again and again. */
+struct heard {
+    uint32_t asked;
+    uint32_t sent; /* of these, to a master that was not known to be away */
+    uint32_t answered;
+};
+static inline bool redis_spoke(enum redis_result result)
+{
+    return result == REDIS_ANSWERED || result == REDIS_FAILED || result == REDIS_REFUSED;
+}
+void keeper_heard(struct keeper *keeper, const struct heard *heard);
 void keeper_note_memory(struct keeper *keeper); /* something was left out for want of it */
 /* Puts a sale on the shelf as the ledger has it. */
 void keeper_shelve(struct keeper *keeper, const struct ledger_shelved *sale);

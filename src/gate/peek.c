@@ -96,6 +96,7 @@ void peek_list_free(struct peek_list *list)
 struct peeking {
     struct redis_call call; /* first */
     uint32_t *under_way;
+    struct heard *heard;
     struct peek peek;
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
     char epoch[24];
@@ -107,6 +108,7 @@ static void peeking_answered(struct redis_call *call, const struct redis_reply *
     struct peeking *peeking = (struct peeking *)call;
     peeking->peek.state = PEEK_NONE;
     if (call->result == REDIS_ANSWERED) peek_read(reply, &peeking->peek);
+    peeking->heard->answered += redis_spoke(call->result);
     --*peeking->under_way;
 }
 
@@ -117,6 +119,8 @@ static void peeking_begin(struct keeper *keeper, struct peeking *peeking, uint64
     peeking->argv[GATE_KEYS] = slice_of(peeking->epoch);
     script_call(keeper->remote, sale_id, GATE_SCRIPT_PEEK, 0, &words);
     peeking->call.done = peeking_answered;
+    peeking->heard->asked++;
+    peeking->heard->sent += redis_client_reaches(keeper->client, peeking->call.key);
     ++*peeking->under_way;
     redis_call(keeper->client, &peeking->call);
 }
@@ -126,28 +130,29 @@ void sales_peek(struct keeper *keeper, const struct peek_list *list,
 {
     struct peeking *many = list->count > 0 ? calloc(KEEPER_PIPE, sizeof *many) : NULL;
     if (many == NULL) return;
-    bool answered = true;
-    for (size_t from = 0; from < list->count && answered && !keeper_stopping(keeper); from += KEEPER_PIPE) {
+    bool silent = false; /* where none of those that were asked together answered, the others would not either */
+    for (size_t from = 0; from < list->count && !silent && !keeper_stopping(keeper); from += KEEPER_PIPE) {
         size_t count = list->count - from < KEEPER_PIPE ? list->count - from : KEEPER_PIPE;
         uint32_t under_way = 0;
+        struct heard heard = { .asked = 0 };
         uint64_t asked_ms = mono_ms();
         for (size_t i = 0; i < count; i++) {
             many[i].under_way = &under_way;
+            many[i].heard = &heard;
             peeking_begin(keeper, &many[i], list->ids[from + i], list->epochs[from + i]);
         }
         while (under_way > 0) uv_run(&keeper->loop, UV_RUN_ONCE);
-        answered = false;
+        keeper_heard(keeper, &heard);
+        silent = keeper->redis_silent;
         for (size_t i = 0; i < count; i++) {
             struct peek *peek = &many[i].peek;
             if (peek->state == PEEK_NONE) continue;
-            answered = true; /* where none of them is, the others would not be either */
             if (peek->state == PEEK_GOOD) {
                 peek->counts.asked_mono_ms = asked_ms;
                 remote_saw_counts(keeper->remote, list->ids[from + i], &peek->counts);
             }
             seen(keeper, list->ids[from + i], peek, arg);
         }
-        keeper_redis_answers(keeper, answered);
     }
     free(many);
 }
@@ -261,7 +266,7 @@ void asked_peek(struct keeper *keeper)
     uint64_t now_ms = mono_ms();
     shelf_each_asked(keeper->remote->shelf, now_ms > KEEPER_ASKED_MS ? now_ms - KEEPER_ASKED_MS : 0, asked_look, &asked);
     sales_peek(keeper, &asked.list, asked_seen, &asked.wanted);
-    for (size_t i = 0; i < asked.wanted.count && !keeper->redis_failed; i++) {
+    for (size_t i = 0; i < asked.wanted.count && !keeper->redis_silent; i++) {
         if (asked.wanted.epochs[i] != 0) winners_fetch(keeper, asked.wanted.ids[i], asked.wanted.epochs[i]);
     }
     peek_list_free(&asked.list);

@@ -351,7 +351,7 @@ static enum fault sale_repair(struct table *table, uint64_t sale_id)
             table->reconcile->repaired++;
             return FAULT_NONE;
         }
-        if (keeper->redis_failed || keeper->ledger == NULL) break;
+        if (keeper->redis_silent || sale_is_away(keeper, sale_id) || keeper->ledger == NULL) break;
     }
     return FAULT_NONE;
 }
@@ -416,7 +416,8 @@ static enum fault repair_begin(struct keeper *keeper)
     struct lock *lock = &keeper->locks[KEEPER_LOCK_RECONCILE];
     locks_init(keeper);
     for (uint64_t until_ms = mono_ms() + LOCK_MS + TRY_APART_MS; !lock_take(lock, keeper); table_pause()) {
-        if (keeper->redis_failed) return FAULT_TIMEOUT;
+        bool away = !redis_client_reaches(keeper->client, slice_of(lock->owned.key));
+        if (keeper->redis_silent || away) return FAULT_TIMEOUT;
         if (keeper->ledger == NULL) return FAULT_LEDGER;
         if (mono_ms() > until_ms) return FAULT_IN_USE;
     }

@@ -82,7 +82,7 @@ static void logs_file(struct round *round)
         round->entries -= round->entries < ask.filed ? round->entries : ask.filed;
         if (!whole && ask.first_ms != 0 && now_ms > ask.first_ms && now_ms - ask.first_ms > round->oldest_ms)
             round->oldest_ms = now_ms - ask.first_ms;
-        if (!whole && keeper->redis_failed) return; /* it has answered for all of them just now */
+        if (!whole && keeper->redis_silent) return; /* it has answered for all of them just now */
     }
 }
 
@@ -132,7 +132,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
     struct lock *lock = &keeper->locks[KEEPER_LOCK_EXPIRY];
     struct script_ask ask = { .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_DUE, .read = due_read, .arg = &due };
     for (uint32_t expired = 1; expired > 0;) {
-        if (!keeper_script(keeper, &ask)) return !keeper->redis_failed; /* what it refuses of one it may do for another */
+        if (!keeper_script(keeper, &ask)) return !keeper->redis_silent; /* what it refuses of one it may do for another */
         if (due.count == 0) return true;
         struct ledger *ledger = keeper_ledger(keeper);
         struct ledger_expiry expiry = { .sale_id = sale_id, .now_ms = due.at_ms, .max = LEDGER_TAKES_MAX };
@@ -167,7 +167,7 @@ static void warm_do(struct round *round)
     struct keeper *keeper = round->keeper;
     struct lock *lock = &keeper->locks[KEEPER_LOCK_WARM];
     if (!lock_keep(lock, keeper) && !lock_take(lock, keeper)) return;
-    for (size_t i = 0; i < round->cold.count && !keeper->redis_failed && !keeper_stopping(keeper); i++) {
+    for (size_t i = 0; i < round->cold.count && !keeper->redis_silent && !keeper_stopping(keeper); i++) {
         if (!lock_keep(lock, keeper)) return;
         sale_rebuild(keeper, round->cold.ids[i], false);
     }
@@ -195,7 +195,7 @@ void round_do(struct keeper *keeper)
     logs_file(&round);
     expiry_do(&round);
     warm_do(&round);
-    for (size_t i = 0; i < round.over.count && !keeper->redis_failed && !keeper_stopping(keeper); i++)
+    for (size_t i = 0; i < round.over.count && !keeper->redis_silent && !keeper_stopping(keeper); i++)
         over_judge(&round, round.over.ids[i], round.over.epochs[i] != 0);
     strangers_meet(keeper);
     if (!round.memory) keeper_note_memory(keeper);

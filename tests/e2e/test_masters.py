@@ -3,6 +3,7 @@
 The new master has all that the old one had, and another run id: the sale is built anew, and buyers see no more of it than a moment's wait."""
 
 import contextlib
+import re
 import time
 
 import pytest
@@ -76,6 +77,11 @@ def test_a_replica_of_a_cluster_that_takes_over_in_mid_sale(cluster):
     assert nodes.ledger().sale(sale)["epoch"] > 1
 
 
+def said(server):
+    """What the keeper of a node has told of Redis, so far."""
+    return re.findall(r'"(Redis does not answer|Redis answers again)"', server.log_path.read_text())
+
+
 def test_a_master_that_is_gone_keeps_no_units_of_other_sales():
     """It has no replica. More waits to be told to it than a node tells at a time, and was there first."""
     with RedisCluster(replicas=0, cluster_require_full_coverage="no") as servers, Nodes(gate=servers.url) as nodes:
@@ -86,12 +92,16 @@ def test_a_master_that_is_gone_keeps_no_units_of_other_sales():
         lost = next(sale for sale in sales if masters[sale] is not job)
         other = next(sale for sale in sales if masters[sale] is not masters[lost])
         masters[lost].kill()
+        eventually(lambda: shop.show(lost) and said(nodes.servers[0])[-1:] == ["Redis does not answer"])
+        told = len(said(nodes.servers[0]))
         waiting = [(5, int(lost), 1, 0, 0, 1)] * 600  # changes of the sale
         assert nodes.ledger().change("INSERT INTO errands (kind, sale, epoch, order_no, units, made_ms) VALUES (?, ?, ?, ?, ?, ?)", *waiting) == 600
         assert shop.win(other, "ann")["state"] == "held"
-        eventually(lambda: nodes.ledger().sale(other)["orders_expired"] == 1 and shop.counts(other) == (5, 5, 0, 0), 30)
+        eventually(lambda: shop.show(lost) and nodes.ledger().sale(other)["orders_expired"] == 1 and shop.counts(other) == (5, 5, 0, 0), 30)
         eventually(lambda: len(nodes.ledger().rows("SELECT id FROM errands")) == 600)  # its own errand is struck a moment after it was run
+        assert said(nodes.servers[0])[told:] == [], "one master is away all the time, and the others answer"
         masters[lost].start()
+        eventually(lambda: said(nodes.servers[0])[-1] == "Redis answers again", 30)
         eventually(lambda: not nodes.ledger().rows("SELECT id FROM errands"), 30)
         eventually(lambda: shop.grab(lost, "ann").status == 201, 30)
 
