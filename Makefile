@@ -60,12 +60,12 @@ LIBS        := $(LLHTTP_LIBS) $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null) -lm
 
 BINARY   := $(BUILD)/stampede
 ARCHIVE  := $(BUILD)/libstampede.a
-SOURCES  := $(sort $(wildcard $(ROOMS:%=src/%/*.c)))
+SOURCES  := $(sort $(wildcard $(ROOMS:%=src/%/*.c) $(ROOMS:%=src/%/*/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/openapi.o $(BUILD)/obj/scripts.o $(BUILD)/obj/pages.o $(LLHTTP_OBJECTS)
 PAGES    := $(sort $(shell find pages))
 LUA      := $(addprefix $(BUILD)/lua/,$(sort $(notdir $(wildcard src/*/scripts/*.lua))))
 
-UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*/test_*.c)))
+UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)))
 SIM_TESTS  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/sim/test_*.c)))
 PROBES     := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/e2e/*_probe.c)))
 FUZZERS    := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -152,7 +152,7 @@ fuzz:
 	$(BUILD)/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(SECONDS) -artifact_prefix=$(BUILD)/fuzz/ tests/fuzz/corpus/$(T)
 
 fmt:
-	@$(FORMAT) -i $(wildcard src/*.[ch] src/*/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+	@$(FORMAT) -i $(wildcard src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch] tests/*/*/*/*.[ch])
 
 install: $(BINARY)
 	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/stampede
@@ -255,4 +255,4 @@ $(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $$(call beside,$$(dir $$*)) $(ARCHIVE)
 	@echo "  LINK  $@"
 	@$(CC) $(OUR_LDFLAGS) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(ARCHIVE) $(LIBS)
 
--include $(wildcard $(BUILD)/obj/src/*.d $(BUILD)/obj/src/*/*.d $(BUILD)/obj/tests/*/*.d $(BUILD)/obj/tests/*/*/*.d)
+-include $(wildcard $(foreach depth,* */* */*/* */*/*/*,$(BUILD)/obj/src/$(depth).d $(BUILD)/obj/tests/$(depth).d))

@@ -2,7 +2,7 @@
  *
  * Two halves. engine_decide_*() read and answer a verdict; on VERDICT_WON or VERDICT_DONE they have filled a complete
  * decision. engine_apply() writes that decision and cannot fail; replay calls engine_apply() alone. The caller holds one
- * lock around decide, apply and the append to the journal (gate/local.c); only engine_refuse_early(),
+ * lock around decide, apply and the append to the journal (gate/local/local.c); only engine_refuse_early(),
  * engine_refuse_token_early() and engine_notice() may be called without it. A decision's time is the
  * caller's, or that of the decision before it where the caller read the clock a little too early: times in the journal never
  * go back (P12).

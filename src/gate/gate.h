@@ -7,8 +7,9 @@
  * A ticket without done() is answered before the call returns, and it is the caller's to tell nobody before seq is durable:
  * gate_await() with the last seq of many such answers waits for all of them at once.
  *
- * There are two kinds (kind.h). Here: engine and journal behind one lock (local.h). Of several machines: scripts in Redis,
- * and a ledger that has the last word (remote.h). */
+ * There are two kinds (kind.h). Of one machine: engine and journal behind one lock (local/). Of several: scripts in Redis,
+ * and a ledger that has the last word (remote/), and a thread for what nobody waits for (keeper/). What other rooms may
+ * include stands beside this file. */
 #ifndef STAMPEDE_GATE_GATE_H
 #define STAMPEDE_GATE_GATE_H
 

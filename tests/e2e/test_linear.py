@@ -21,7 +21,7 @@ from provider import Provider
 
 HISTORIES = int(os.environ.get("STAMPEDE_HISTORIES", "12"))
 SEED = int(os.environ.get("STAMPEDE_HISTORY_SEED", random.randrange(2 ** 32)))
-LATE_S = int(re.search(r"#define SHELF_FRESH_MS (\d+)", pathlib.Path(ROOT, "src/gate/shelf.h").read_text()).group(1)) / 1000
+LATE_S = int(re.search(r"#define SHELF_FRESH_MS (\d+)", pathlib.Path(ROOT, "src/gate/remote/shelf.h").read_text()).group(1)) / 1000
 CLIENTS = 10
 STEPS = 6  # of each
 

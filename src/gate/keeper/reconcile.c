@@ -1,0 +1,447 @@
+#include "gate/reconcile.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gate/keeper/facts.h"
+#include "gate/keeper/inside.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define TRIES 4
+#define TRY_APART_MS 700
+#define TOLD_MAX 100 /* of one sale */
+
+struct table {
+    struct keeper *keeper;
+    struct reconcile *reconcile;
+    struct peek_list sales; /* of the shelf */
+    enum fault fault;
+};
+
+static void tell(struct reconcile *reconcile, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(struct reconcile *reconcile, const char *format, ...)
+{
+    char line[FACT_BYTES + 64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    reconcile->differences++;
+    reconcile->tell(reconcile->arg, line);
+}
+
+static void order_fact(struct facts *facts, const struct order *order, const char *ref)
+{
+    /* What ended an order is known by the payment; the ids of other ends are Redis's own. */
+    bool paid = order->state == ORDER_PAID || order->state == ORDER_REFUND_DUE;
+    facts_add(facts,
+              "order %" PRIu64 ": %s, %u units, amount %" PRId64 ", won %" PRIu64 ", pay by %" PRIu64 ", token %" PRIu64
+              ", buyer '%s', key '%s', payment '%s'",
+              order->no, order_state_word(order->state), order->units, order->amount, order->won_ms, order->pay_by_ms,
+              order->token_nonce, order->buyer, order->key, paid ? ref : "");
+}
+
+static void counts_fact(struct facts *facts, const struct sale_counts *counts, uint64_t orders_made, uint64_t tokens_given)
+{
+    facts_add(facts, "offered %u, available %u, held %u, sold %u, orders made %" PRIu64 ", tokens given %" PRIu64,
+              counts->offered, counts->available, counts->held, counts->sold, orders_made, tokens_given);
+}
+
+static void switch_fact(struct facts *facts, bool paused, bool closed)
+{
+    facts_add(facts, "%s, %s", paused ? "paused" : "not paused",
+              closed ? "closed by its seller" : "not closed by its seller");
+}
+
+/* The ledger's side. Of buyers only a word for each order is noted, and counted when all have come. */
+struct side {
+    struct facts facts, ends;
+};
+
+static enum fault ledger_sale_fact(void *arg, const struct ledger_shelved *sale)
+{
+    struct side *side = arg;
+    counts_fact(&side->facts, &sale->sale.counts, sale->sale.orders_made, sale->sale.tokens_given);
+    switch_fact(&side->facts, sale->sale.paused, sale->sale.closed);
+    return FAULT_NONE;
+}
+
+static enum fault ledger_order_fact(void *arg, const struct ledger_order *row, uint32_t nth)
+{
+    struct side *side = arg;
+    const struct order *order = &row->order;
+    (void)nth;
+    order_fact(&side->facts, order, row->payment_ref);
+    if (order->state == ORDER_HELD) facts_add(&side->facts, "hold %" PRIu64 " until %" PRIu64, order->no, order->pay_by_ms);
+    if (order->key[0] != '\0')
+        facts_add(&side->facts, "key '%s' of '%s' is order %" PRIu64, order->key, order->buyer, order->no);
+    facts_add(&side->ends, "%s%c%" PRIu64, order->buyer, order_state_counts(order->state) ? 1 : 2, order->no);
+    return FAULT_NONE;
+}
+
+static enum fault ledger_token_fact(void *arg, const struct ledger_token *token)
+{
+    struct side *side = arg;
+    facts_add(&side->facts, "token %" PRIu64 " of '%s'", token->nonce, token->buyer);
+    return FAULT_NONE;
+}
+
+static void buyer_fact(struct facts *facts, struct slice buyer, uint64_t grabs, uint64_t returns)
+{
+    facts_add(facts, "buyer '%.*s': %" PRIu64 " orders that count, %" PRIu64 " that ended", (int)buyer.len, buyer.data,
+              grabs, returns);
+}
+
+static void buyers_count(struct side *side)
+{
+    struct slice buyer = { NULL, 0 };
+    uint64_t ends[3] = { 0, 0, 0 };
+    facts_sort(&side->ends);
+    for (size_t i = 0; i < side->ends.count; i++) {
+        const char *line = facts_line(&side->ends, i);
+        struct slice next = { line, strcspn(line, "\1\2") };
+        if (buyer.data != NULL && !slice_equal(buyer, next)) {
+            buyer_fact(&side->facts, buyer, ends[1], ends[2]);
+            ends[1] = ends[2] = 0;
+        }
+        buyer = next;
+        ends[(unsigned char)line[next.len] % 3]++;
+    }
+    if (buyer.data != NULL) buyer_fact(&side->facts, buyer, ends[1], ends[2]);
+}
+
+static enum fault ledger_read(struct keeper *keeper, uint64_t sale_id, struct facts *out)
+{
+    struct side side = { .facts = { .text = NULL } };
+    const struct ledger_rebuild visit = {
+        .sale = ledger_sale_fact, .order = ledger_order_fact, .token = ledger_token_fact, .arg = &side
+    };
+    struct ledger *ledger = keeper_ledger(keeper);
+    enum fault fault = ledger == NULL ? FAULT_LEDGER : ledger_rebuild(ledger, sale_id, &visit);
+    if (fault == FAULT_NONE) buyers_count(&side);
+    if (fault == FAULT_NONE && (side.facts.failed || side.ends.failed)) fault = FAULT_MEMORY;
+    facts_free(&side.ends);
+    *out = side.facts;
+    return fault;
+}
+
+/* Redis's side, key by key. */
+struct scan {
+    struct facts *facts;
+    uint64_t sale_id;
+    void (*item)(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value);
+    char cursor[24];
+    bool good;
+};
+
+static void order_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    struct order order;
+    struct slice ref;
+    char text[PAYMENT_REF_BYTES_MAX + 1];
+    if (!script_order(name, value, sale_id, &order, &ref)) {
+        facts_add(facts, "order %.*s: cannot be read", (int)name.len, name.data);
+        return;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)ref.len, ref.data);
+    order_fact(facts, &order, text);
+}
+
+static void buyer_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    uint64_t numbers[2] = { 0, 0 };
+    (void)sale_id;
+    for (int i = 0; i < 2; i++) {
+        const char *space = memchr(value.data, ' ', value.len);
+        size_t len = space == NULL ? 0 : (size_t)(space - value.data);
+        if (len == 0 || !text_to_u64((struct slice){ value.data, len }, &numbers[i])) {
+            facts_add(facts, "buyer '%.*s': cannot be read", (int)name.len, name.data);
+            return;
+        }
+        value = (struct slice){ space + 1, value.len - len - 1 };
+    }
+    buyer_fact(facts, name, numbers[0], numbers[1]);
+}
+
+/* Ids of stock that was added have no buyer; the ledger does not keep them. */
+static void key_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    const char *nul = memchr(name.data, '\0', name.len);
+    (void)sale_id;
+    if (nul == NULL || nul == name.data) return;
+    size_t len = (size_t)(nul - name.data);
+    facts_add(facts, "key '%.*s' of '%.*s' is order %.*s", (int)(name.len - len - 1), nul + 1, (int)len, name.data,
+              (int)value.len, value.data);
+}
+
+static void token_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    (void)sale_id;
+    facts_add(facts, "token %.*s of '%.*s'", (int)value.len, value.data, (int)name.len, name.data);
+}
+
+static void hold_item(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value)
+{
+    (void)sale_id;
+    facts_add(facts, "hold %.*s until %.*s", (int)name.len, name.data, (int)value.len, value.data);
+}
+
+static void scan_read(void *arg, const struct redis_reply *reply)
+{
+    struct scan *scan = arg;
+    struct slice cursor = reply_text(reply, 0);
+    scan->good = reply->type == REDIS_LIST && reply->count == 2 && reply->items[1].type == REDIS_LIST && cursor.len > 0 &&
+                 cursor.len < sizeof scan->cursor;
+    if (!scan->good) return;
+    const struct redis_reply *items = &reply->items[1];
+    for (size_t i = 0; i + 1 < items->count; i += 2)
+        scan->item(scan->facts, scan->sale_id, reply_text(items, i), reply_text(items, i + 1));
+    memcpy(scan->cursor, cursor.data, cursor.len);
+    scan->cursor[cursor.len] = '\0';
+}
+
+static enum fault key_scan(struct keeper *keeper, struct scan *scan, const char *command, const char *key)
+{
+    snprintf(scan->cursor, sizeof scan->cursor, "0");
+    do {
+        const struct slice argv[] = { slice_of(command), slice_of(key), slice_of(scan->cursor), SLICE("COUNT"),
+                                      SLICE("1000") };
+        struct command_ask ask = { .argv = argv, .argc = 5, .key = argv[1], .read = scan_read, .arg = scan };
+        if (!keeper_command(keeper, &ask) || !scan->good) return FAULT_TIMEOUT;
+        keeper_pulse(keeper);
+    } while (strcmp(scan->cursor, "0") != 0);
+    return FAULT_NONE;
+}
+
+static enum fault redis_read(struct keeper *keeper, uint64_t sale_id, const struct peek *peek, struct facts *out)
+{
+    static const struct {
+        const char *command;
+        int key;
+        void (*item)(struct facts *facts, uint64_t sale_id, struct slice name, struct slice value);
+    } scans[] = {
+        { "HSCAN", 1, buyer_item }, { "HSCAN", 2, order_item }, { "HSCAN", 3, key_item },
+        { "HSCAN", 4, token_item }, { "ZSCAN", 5, hold_item },
+    };
+    char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
+    enum fault fault = FAULT_NONE;
+    sale_keys(keeper->remote, sale_id, keys);
+    counts_fact(out, &peek->counts.counts, peek->counts.orders_made, peek->counts.tokens_given);
+    switch_fact(out, peek->paused, peek->closed);
+    for (size_t i = 0; i < sizeof scans / sizeof *scans && fault == FAULT_NONE; i++) {
+        struct scan scan = { .facts = out, .sale_id = sale_id, .item = scans[i].item };
+        fault = key_scan(keeper, &scan, scans[i].command, keys[scans[i].key]);
+    }
+    return fault == FAULT_NONE && out->failed ? FAULT_MEMORY : fault;
+}
+
+/* One try: the lines that differ. */
+static void differ(void *arg, const char *line, bool in_ledger)
+{
+    facts_add(arg, "%s: %s", in_ledger ? "in the ledger, not in Redis" : "in Redis, not in the ledger", line);
+}
+
+static const char *state_fact(enum peek_state state)
+{
+    switch (state) {
+    case PEEK_ABSENT:
+        return "it is not in Redis";
+    case PEEK_STALE:
+        return "Redis has it under another epoch, or as another server's";
+    case PEEK_LOADING:
+        return "a load into Redis has not ended";
+    case PEEK_DAMAGED:
+        return "what Redis has of it contradicts itself";
+    case PEEK_NONE:
+    case PEEK_GOOD:
+        break;
+    }
+    return "";
+}
+
+static enum fault sale_compare(struct table *table, const struct ledger_shelved *row, struct facts *out)
+{
+    struct keeper *keeper = table->keeper;
+    uint64_t sale_id = row->sale.id;
+    struct facts ledger = { .text = NULL }, redis = { .text = NULL };
+    struct peek peek;
+    sale_peek(keeper, sale_id, row->epoch, &peek);
+    if (peek.state == PEEK_NONE) return FAULT_TIMEOUT;
+    if (peek.state != PEEK_GOOD) {
+        /* One that has not opened, or is over, need not be there. */
+        uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
+        bool needless = row->sale.terms.opens_ms > now_ms || sale_is_over(keeper->remote, row);
+        if (peek.state != PEEK_ABSENT || !needless) facts_add(out, "%s", state_fact(peek.state));
+        return FAULT_NONE;
+    }
+    enum fault fault = redis_read(keeper, sale_id, &peek, &redis);
+    if (fault == FAULT_NONE) fault = ledger_read(keeper, sale_id, &ledger);
+    if (fault == FAULT_NONE) {
+        facts_sort(&redis);
+        facts_sort(&ledger);
+        facts_compare(&ledger, &redis, differ, out);
+        facts_sort(out);
+        if (out->failed) fault = FAULT_MEMORY;
+    }
+    facts_free(&ledger);
+    facts_free(&redis);
+    return fault;
+}
+
+/* Keeps of the first what the second has, too. */
+static void facts_keep(struct facts *first, const struct facts *second)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < first->count; i++) {
+        if (facts_has(second, facts_line(first, i))) first->lines[kept++] = first->lines[i];
+    }
+    first->count = kept;
+}
+
+static enum fault row_read(struct table *table, uint64_t sale_id, struct ledger_shelved *row, bool *found)
+{
+    struct ledger *ledger = keeper_ledger(table->keeper);
+    *found = false;
+    return ledger == NULL ? FAULT_LEDGER : ledger_shelved(ledger, sale_id, row, found);
+}
+
+static void table_pause(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = TRY_APART_MS * 1000000L }, NULL);
+}
+
+/* What differs each time. */
+static enum fault sale_differences(struct table *table, uint64_t sale_id, struct facts *out)
+{
+    enum fault fault = FAULT_NONE;
+    for (int i = 0; i < TRIES && fault == FAULT_NONE && (i == 0 || out->count > 0); i++) {
+        struct facts now = { .text = NULL };
+        struct ledger_shelved row;
+        bool found;
+        if (i > 0) table_pause();
+        keeper_pulse(table->keeper);
+        fault = row_read(table, sale_id, &row, &found);
+        if (fault == FAULT_NONE && found) fault = sale_compare(table, &row, &now);
+        if (i == 0) {
+            *out = now;
+        } else {
+            if (fault == FAULT_NONE) facts_keep(out, &now);
+            facts_free(&now);
+        }
+    }
+    return fault;
+}
+
+static bool repair_goes_on(struct table *table)
+{
+    return lock_keep(&table->keeper->locks[KEEPER_LOCK_RECONCILE], table->keeper);
+}
+
+/* A node may be building it: then it is waited for, and what it has built is good. */
+static enum fault sale_repair(struct table *table, uint64_t sale_id)
+{
+    struct keeper *keeper = table->keeper;
+    for (uint64_t until_ms = mono_ms() + LOCK_MS + TRY_APART_MS; mono_ms() < until_ms; table_pause()) {
+        if (!repair_goes_on(table)) return FAULT_FENCED;
+        if (sale_rebuild(keeper, sale_id, true)) {
+            table->reconcile->repaired++;
+            return FAULT_NONE;
+        }
+        if (keeper->redis_silent || sale_is_away(keeper, sale_id) || keeper->ledger == NULL) break;
+    }
+    return FAULT_NONE;
+}
+
+static enum fault sale_tell(struct table *table, uint64_t sale_id, const struct facts *found)
+{
+    struct reconcile *reconcile = table->reconcile;
+    for (size_t i = 0; i < found->count && i < TOLD_MAX; i++)
+        tell(reconcile, "sale %" PRIu64 ": %s", sale_id, facts_line(found, i));
+    if (found->count > TOLD_MAX) {
+        tell(reconcile, "sale %" PRIu64 ": and %zu more", sale_id, found->count - TOLD_MAX);
+        reconcile->differences += found->count - TOLD_MAX - 1;
+    }
+    reconcile->differing++;
+    return reconcile->repair ? sale_repair(table, sale_id) : FAULT_NONE;
+}
+
+static void sale_add(const struct sale *sale, uint64_t epoch, void *arg)
+{
+    struct table *table = arg;
+    if (!peek_list_add(&table->sales, sale->id, epoch)) table->fault = FAULT_MEMORY;
+}
+
+static enum fault stranger_judge(struct table *table, uint64_t sale_id)
+{
+    struct keeper *keeper = table->keeper;
+    struct ledger_shelved row;
+    bool found;
+    uint64_t entries;
+    enum fault fault = row_read(table, sale_id, &row, &found);
+    if (fault != FAULT_NONE) return fault;
+    if (!found) {
+        tell(table->reconcile, "sale %" PRIu64 ": it is in Redis, and the ledger does not know it", sale_id);
+        table->reconcile->differing++;
+        if (table->reconcile->repair && sale_unlink(keeper, sale_id)) table->reconcile->repaired++;
+        return FAULT_NONE;
+    }
+    fault = stream_unfiled(keeper, sale_id, &entries);
+    if (fault != FAULT_NONE || entries == 0) return fault;
+    tell(table->reconcile, "sale %" PRIu64 ": it is over, and %" PRIu64 " decisions in its log are not filed", sale_id,
+         entries);
+    table->reconcile->differing++;
+    if (!table->reconcile->repair) return FAULT_NONE;
+    if (!repair_goes_on(table)) return FAULT_FENCED;
+    if (stranger_file(keeper, sale_id, &found)) table->reconcile->repaired++;
+    return FAULT_NONE;
+}
+
+static enum fault strangers_judge(struct table *table)
+{
+    struct strangers strangers = { .tried = 0 };
+    enum fault fault = strangers_look(table->keeper, &strangers, UINT32_MAX) ? FAULT_NONE : FAULT_TIMEOUT;
+    for (size_t i = 0; i < strangers.found.count && fault == FAULT_NONE; i++)
+        fault = stranger_judge(table, strangers.found.ids[i]);
+    strangers_deinit(&strangers);
+    return fault;
+}
+
+/* What an earlier one left behind when it was killed ends by itself. */
+static enum fault repair_begin(struct keeper *keeper)
+{
+    struct lock *lock = &keeper->locks[KEEPER_LOCK_RECONCILE];
+    locks_init(keeper);
+    for (uint64_t until_ms = mono_ms() + LOCK_MS + TRY_APART_MS; !lock_take(lock, keeper); table_pause()) {
+        bool away = !redis_client_reaches(keeper->client, slice_of(lock->owned.key));
+        if (keeper->redis_silent || away) return FAULT_TIMEOUT;
+        if (keeper->ledger == NULL) return FAULT_LEDGER;
+        if (mono_ms() > until_ms) return FAULT_IN_USE;
+    }
+    return FAULT_NONE;
+}
+
+enum fault gate_reconcile(struct gate *gate, struct reconcile *reconcile)
+{
+    struct remote *remote = remote_of(gate);
+    struct table table = { .reconcile = reconcile };
+    enum fault fault = keeper_make(&table.keeper, remote);
+    if (fault != FAULT_NONE) return fault;
+    shelf_each(remote->shelf, sale_add, &table);
+    fault = table.fault;
+    if (fault == FAULT_NONE && reconcile->repair) fault = repair_begin(table.keeper);
+    for (size_t i = 0; i < table.sales.count && fault == FAULT_NONE; i++) {
+        struct facts found = { .text = NULL };
+        fault = sale_differences(&table, table.sales.ids[i], &found);
+        if (fault == FAULT_NONE) reconcile->sales++;
+        if (fault == FAULT_NONE && found.count > 0) fault = sale_tell(&table, table.sales.ids[i], &found);
+        facts_free(&found);
+    }
+    if (fault == FAULT_NONE) fault = strangers_judge(&table);
+    peek_list_free(&table.sales);
+    keeper_close(table.keeper);
+    return fault;
+}
