@@ -224,6 +224,19 @@ void resp_unknown_word(struct resp_call *call)
     resp_error(call->out, "ERR", (struct slice){ detail, (size_t)len });
 }
 
+/* A page of any website can make the browser of this machine's user send a POST here, whose body would be taken for inline
+ * commands. Every such request begins with one of these words, which no client of Redis says. */
+static bool is_of_http(struct slice name)
+{
+    return resp_word_is(name, "post") || resp_word_is(name, "host:");
+}
+
+static void http_refuse(struct resp_call *call)
+{
+    resp_error(call->out, "ERR", SLICE("Protocol error: this is HTTP, and here the Redis protocol is spoken"));
+    call->peer->close_after = true;
+}
+
 /* An account that a reload has taken away is nobody's any more. */
 static bool peer_is_known(struct resp_call *call)
 {
@@ -272,7 +285,9 @@ bool resp_run(struct resp_call *call)
     call->peer->met = false;
     metrics_add_labelled(METRIC_RESP_COMMANDS, row != NULL ? (uint32_t)(row - rows) : ROWS, 1);
     if (!known || !served || !row->gathered || in_vain) resp_grabs_answer(call);
-    if (!known && (row == NULL || !row->strangers)) {
+    if (row == NULL && is_of_http(call->argv[0])) {
+        http_refuse(call);
+    } else if (!known && (row == NULL || !row->strangers)) {
         resp_error(call->out, "NOAUTH", SLICE("Authentication required."));
     } else if (row == NULL) {
         unknown_say(call);

@@ -292,6 +292,25 @@ def test_what_is_no_command_is_said_and_ends_the_connection(server, bytes_):
         assert got.startswith(b"+PONG\r\n") and b"-ERR Protocol error" in got and got.count(b"-ERR") == 1, got[:200]
 
 
+@pytest.mark.parametrize("head", [b"POST / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"host: 127.0.0.1\r\n", command("POST", "/", "HTTP/1.1")])
+def test_a_request_of_http_is_no_way_to_bring_commands(server, head):
+    """A website could make the browser of somebody at this machine send one, with commands for a body."""
+    name = fresh("smuggled")
+    with Peer(server) as one:
+        one.send(head + b"Content-Type: text/plain\r\n\r\n" + b"SALE.CREATE " + name.encode() + b" 5\r\nQUIT\r\n")
+        got = one.rest()
+        assert got.endswith(b"\r\n") and b"-ERR Protocol error: this is HTTP" in got.splitlines()[-1], got
+    with Peer(server) as one:
+        assert one.ask("SALE.LEFT", name).code == "NO_SUCH_SALE"
+
+
+def test_a_request_of_http_ends_the_connection_of_a_stranger(accounts):
+    with Peer(accounts) as one:
+        one.send(b"POST / HTTP/1.1\r\nQUIT\r\n")
+        got = one.rest()
+        assert got.count(b"-") == 1 and got.startswith(b"-ERR Protocol error: this is HTTP"), got
+
+
 def test_the_largest_command_is_served(peer):
     text = "x" * 16000
     assert peer.ask("ECHO", text) == text
