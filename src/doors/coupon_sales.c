@@ -95,6 +95,14 @@ static void create_problem(struct request *request, enum problem problem, const 
     }
 }
 
+/* A sale that asks for no login knows no buyers: one customer would get as many as they ask for, and their list would have
+ * none of them. So it is no coupon. */
+static bool sale_knows_buyers(struct request *request)
+{
+    struct board_notice notice;
+    return !gate_sale_notice(request_rooms(request)->gate, request->id, &notice) || notice.admission != ADMISSION_OPEN;
+}
+
 /* By its names, in memory: nobody asks the database who sells what. */
 void coupon_grab(struct request *request)
 {
@@ -103,7 +111,7 @@ void coupon_grab(struct request *request)
     const struct gate_stranger stranger = { .seller = slice_of(seller), .name = slice_of(name) };
     if (named && request_meets(request, &stranger, coupon_grab)) return;
     request->id = named ? gate_sale_by_name(request_rooms(request)->gate, slice_of(seller), slice_of(name)) : 0;
-    if (request->id == 0) {
+    if (request->id == 0 || !sale_knows_buyers(request)) {
         coupon_nothing(request);
         return;
     }

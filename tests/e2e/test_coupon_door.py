@@ -281,6 +281,15 @@ def test_what_the_seller_has_closed_or_memory_has_let_go_of_is_not_to_be_had(own
     door.close()
 
 
+def test_a_sale_that_knows_no_buyers_is_not_to_be_had(door, people):
+    """One customer could get it again and again, and would not find it in their list."""
+    name = mint_name("anyone")
+    made = door.client.post("/v1/sales", {"name": name, "stock": 2, "admission": "open"}, people.seller_token)
+    assert made.status == 201, made
+    nothing(door.grab(people.token, people.seller, name))
+    assert [row["left"] for row in door.everything(people.token, people.seller) if row["name"] == name] == [2]
+
+
 def test_left_is_exact_at_the_moment_of_the_answer(door, people, server):
     seller = short("exact")
     seller_token = door.enter(seller, "saler")
