@@ -64,6 +64,21 @@ static bool gate_good(const char *file)
     return objection == NULL;
 }
 
+/* Whether serve would take the options of the ledger and of the identity provider; neither is asked for anything. */
+static bool places_good(const char *file)
+{
+    struct config config;
+    struct config_mistake mistake;
+    char sentence[LEDGER_MISTAKE_BYTES];
+    if (config_load(&config, file, 0, NULL, &mistake) != FAULT_NONE) return true; /* said elsewhere */
+    bool ledger_good = command_ledger_good(&config, sentence);
+    if (!ledger_good) printf("%s: ledger: %s\n", file, sentence);
+    const struct people_external identity = command_identity(&config);
+    const char *objection = people_external_objection(&identity);
+    if (objection != NULL) printf("%s: %s\n", file, objection);
+    return ledger_good && objection == NULL;
+}
+
 int command_config(int argc, char **argv)
 {
     if (argc < 1 || strcmp(argv[0], "check") != 0 || argc > 2) {
@@ -73,10 +88,8 @@ int command_config(int argc, char **argv)
     const char *file = argc == 2 ? argv[1] : config_file(0, NULL);
     if (file == NULL) file = "conf/stampede.conf";
     int mistakes = config_check(file, stdout);
-    if (mistakes < 0) {
-        fprintf(stderr, "stampede: cannot read %s: %s\n", file, strerror(errno));
-        return EXIT_FAILED;
-    }
+    if (mistakes < 0) return EXIT_FAILED; /* the file could not be read, which is said */
+    if (mistakes == 0 && !places_good(file)) mistakes++;
     if (mistakes == 0 && !gate_good(file)) mistakes++;
     if (mistakes == 0 && !queue_good(file)) mistakes++;
     if (mistakes == 0) printf("%s: fine\n", file);

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "gate/scripts.h"
 #include "ledger/place.h"
+#include "people/people.h"
 #include "redis/redis.h"
 
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3 };
@@ -32,6 +33,10 @@ struct command_places {
     bool replica; /* read counts */
 };
 bool command_places(struct command_places *out, const struct config *config);
+/* Whether the options of the ledger can be read together, as far as nobody has to be asked for it; false has said why. */
+bool command_ledger_good(const struct config *config, char mistake[LEDGER_MISTAKE_BYTES]);
+/* The operator's own identity provider; its texts are those of config. */
+struct people_external command_identity(const struct config *config);
 /* Where the gate is: shared is false for one of this process, and nothing else counts. False: the mistake is on standard
  * error. */
 struct command_gate {

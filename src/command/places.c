@@ -1,4 +1,4 @@
-/* Where the options say that the ledger and the gate are. */
+/* Where the options say that the ledger and the gate are, and who vouches for people. */
 #include "base/secret_file.h"
 #include "command/command.h"
 #include "guard/exchange.h"
@@ -36,26 +36,35 @@ static void tls_take(const struct config *config, struct ledger_place *out)
     snprintf(out->tls_ca, sizeof out->tls_ca, "%s", config->ledger_tls_ca);
 }
 
+/* Its URLs into out; false with the sentence that says what is wrong. */
+static bool ledger_read_urls(struct command_places *out, const struct config *config, char mistake[LEDGER_MISTAKE_BYTES])
+{
+    bool file = strcmp(config->ledger, "sqlite") == 0;
+    out->replica = config->ledger_read[0] != '\0';
+    if (file && out->replica)
+        snprintf(mistake, LEDGER_MISTAKE_BYTES, "ledger_read is for one in MySQL; with ledger = sqlite there is no replica");
+    if (file) return !out->replica;
+    return ledger_place_read(&out->ledger, slice_of(config->ledger), mistake) &&
+           (!out->replica || ledger_place_read(&out->read, slice_of(config->ledger_read), mistake));
+}
+
+bool command_ledger_good(const struct config *config, char mistake[LEDGER_MISTAKE_BYTES])
+{
+    static struct command_places places;
+    return ledger_read_urls(&places, config, mistake);
+}
+
 bool command_places(struct command_places *out, const struct config *config)
 {
     char mistake[LEDGER_MISTAKE_BYTES];
     memset(out, 0, sizeof *out);
     snprintf(out->path, sizeof out->path, "%s/ledger.db", config->data);
     out->ledger.path = out->path;
-    if (strcmp(config->ledger, "sqlite") == 0) {
-        if (config->ledger_read[0] == '\0') return true;
-        fprintf(stderr, "stampede: ledger_read is for a ledger in MySQL; with ledger = sqlite there is no replica\n");
-        return false;
-    }
-    bool reads = ledger_place_read(&out->ledger, slice_of(config->ledger), mistake);
-    if (reads && config->ledger_read[0] != '\0') {
-        reads = ledger_place_read(&out->read, slice_of(config->ledger_read), mistake);
-        out->replica = true;
-    }
-    if (!reads) {
+    if (!ledger_read_urls(out, config, mistake)) {
         fprintf(stderr, "stampede: ledger: %s\n", mistake);
         return false;
     }
+    if (strcmp(config->ledger, "sqlite") == 0) return true;
     tls_take(config, &out->ledger);
     tls_take(config, &out->read);
     out->read.answer_s_max = REPLICA_ANSWER_S_MAX;
@@ -63,6 +72,20 @@ bool command_places(struct command_places *out, const struct config *config)
     if (!password_take(config, out)) return false;
     memcpy(out->read.password, out->ledger.password, sizeof out->read.password);
     return true;
+}
+
+struct people_external command_identity(const struct config *config)
+{
+    return (struct people_external){
+        .issuer = config->identity_issuer,
+        .audience = config->identity_audience,
+        .key_path = config->identity_keys,
+        .alg = config->identity_alg,
+        .subject_claim = config->identity_subject_claim,
+        .role_claim = config->identity_role_claim,
+        .roles = config->identity_roles,
+        .leeway_s = (uint32_t)config->identity_leeway_s,
+    };
 }
 
 const char *command_gate_objection(const struct config *config)

@@ -119,6 +119,15 @@ static void resp_accounts_end(struct app *app)
     resp_accounts_close(app->resp_accounts);
 }
 
+/* Before anything is made or opened. */
+static bool identity_good(const struct config *config)
+{
+    const struct people_external identity = command_identity(config);
+    const char *objection = people_external_objection(&identity);
+    if (objection != NULL) fprintf(stderr, "stampede: %s\n", objection);
+    return objection == NULL;
+}
+
 static uint64_t shop_now_ms(const void *gate)
 {
     return gate_shop_ms(gate);
@@ -133,16 +142,7 @@ static enum fault people_start(struct app *app)
         .key_env = slice_of(keys_text != NULL ? keys_text : ""),
         .token_ttl_s = (uint32_t)app->config.token_ttl_s,
         .threads = (uint32_t)app->config.password_threads,
-        .external = {
-            .issuer = app->config.identity_issuer,
-            .audience = app->config.identity_audience,
-            .key_path = app->config.identity_keys,
-            .alg = app->config.identity_alg,
-            .subject_claim = app->config.identity_subject_claim,
-            .role_claim = app->config.identity_role_claim,
-            .roles = app->config.identity_roles,
-            .leeway_s = (uint32_t)app->config.identity_leeway_s,
-        },
+        .external = command_identity(&app->config),
         .accounts = app->resp_accounts,
         .now_ms = shop_now_ms,
         .now_arg = app->gate,
@@ -443,7 +443,9 @@ int command_serve(int argc, char **argv)
     static struct app app;
     if (!command_options(&app.config, argc, argv)) return EXIT_USAGE;
     log_set_level(log_level_of(app.config.log_level));
-    if (!command_places(&app.places, &app.config) || !command_gate(&app.gate_place, &app.config)) return EXIT_USAGE;
+    if (!command_places(&app.places, &app.config) || !command_gate(&app.gate_place, &app.config) ||
+        !identity_good(&app.config))
+        return EXIT_USAGE;
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
     path_choose(app.keys_path, app.config.keys, app.config.data, "keys");
     path_choose(app.blocks_path, app.config.blocks, app.config.data, "blocks");

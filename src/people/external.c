@@ -142,6 +142,15 @@ static const char *options_objection(struct external *external, const struct peo
     return NULL;
 }
 
+const char *people_external_objection(const struct people_external *options)
+{
+    if (options->key_path[0] == '\0') return NULL;
+    struct external *scratch = calloc(1, sizeof(*scratch));
+    const char *objection = scratch != NULL ? options_objection(scratch, options) : "out of memory";
+    free(scratch);
+    return objection;
+}
+
 /* The file. */
 
 static bool same_file(const struct stat *a, const struct stat *b)

@@ -31,6 +31,8 @@ struct people_external {
     uint32_t leeway_s;
 };
 #define PEOPLE_LEEWAY_S_MAX 300
+/* What is wrong with these, as a sentence; NULL: nothing, or there is no such provider. Its keys are not looked at. */
+const char *people_external_objection(const struct people_external *options);
 
 struct people_options {
     const struct ledger_place *ledger; /* its path outlives people */

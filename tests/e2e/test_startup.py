@@ -185,6 +185,24 @@ def test_limits_and_proxies_are_looked_at_before_anything_starts(tmp_path, optio
     assert not data.exists(), "a wrong configuration left something behind"
 
 
+PROVIDER = "identity_keys = /nonexistent\nidentity_audience = shop\n"
+
+
+@pytest.mark.parametrize("lines,words", [
+    ("ledger = mysql://\n", "the URL names no user"), ("ledger_read = mysql://a@b/c\n", "ledger_read is for"),
+    (PROVIDER + "identity_issuer = idp\nidentity_roles = staff=boss\n", "identity_roles is a list"),
+    (PROVIDER + "identity_issuer = claim:x\n", "identity_issuer begins like"), (PROVIDER + f"identity_issuer = {'i' * 63}\n", "identity_issuer is too long")],
+    ids=["ledger without user", "replica of a file", "role that there is not", "issuer called as others", "long issuer"])
+def test_config_check_says_what_serve_would_refuse(tmp_path, lines, words):
+    path, data = tmp_path / "stampede.conf", tmp_path / "data"
+    path.write_text(f"http = 127.0.0.1:0\nresp = off\ndata = {data}\n{lines}")
+    checked, served = (subprocess.run([BINARY, *arguments, str(path)], capture_output=True, timeout=60, env=environment({"STAMPEDE_LEDGER_PASSWORD": ""}))
+                       for arguments in (("config", "check"), ("serve", "--config")))
+    assert checked.returncode == 1 and words in checked.stdout.decode() and "fine" not in checked.stdout.decode(), checked
+    assert served.returncode == 2 and words in served.stderr.decode(), served
+    assert not data.exists(), "a wrong configuration left something behind"
+
+
 def test_config_check_likes_the_sample(tmp_path):
     done = run("config", "check", ROOT / "conf" / "stampede.conf")
     assert done.code == 0, done
