@@ -112,8 +112,11 @@ int command_routes(int argc, char **argv)
 
 int command_version(int argc, char **argv)
 {
-    (void)argc;
     (void)argv;
+    if (argc != 0) {
+        fprintf(stderr, "usage: stampede version\n");
+        return EXIT_USAGE;
+    }
     printf("stampede %s\n", STAMPEDE_VERSION);
     return EXIT_OK;
 }

@@ -63,15 +63,24 @@ bool demo_interrupted(void)
     return stop_said != 0;
 }
 
+static void flags_say(FILE *out)
+{
+    fprintf(out, "usage: stampede demo [flags]\n");
+    for (size_t i = 0; i < NUMBERS; i++)
+        fprintf(out, "  --%-8s N        %s: %" PRIu32 " (%" PRIu32 " to %" PRIu32 ")\n", numbers[i].name, numbers[i].help,
+                numbers[i].fallback, numbers[i].min, numbers[i].max);
+    fprintf(out, "  --http ADDRESS:PORT   where to listen: 127.0.0.1:0, which is a free port\n"
+                 "  --keep                go on serving after the proof, until Ctrl-C\n");
+}
+
 static int usage(const char *flag)
 {
-    if (flag != NULL) fprintf(stderr, "stampede: %s is no flag of demo, or its value is none it takes\n", flag);
-    fprintf(stderr, "usage: stampede demo [flags]\n");
-    for (size_t i = 0; i < NUMBERS; i++)
-        fprintf(stderr, "  --%-8s N        %s: %" PRIu32 " (%" PRIu32 " to %" PRIu32 ")\n", numbers[i].name, numbers[i].help,
-                numbers[i].fallback, numbers[i].min, numbers[i].max);
-    fprintf(stderr, "  --http ADDRESS:PORT   where to listen: 127.0.0.1:0, which is a free port\n"
-                    "  --keep                go on serving after the proof, until Ctrl-C\n");
+    if (strcmp(flag, "--help") == 0 || strcmp(flag, "-h") == 0) {
+        flags_say(stdout);
+        return EXIT_OK;
+    }
+    fprintf(stderr, "stampede: %s is no flag of demo, or its value is none it takes\n", flag);
+    flags_say(stderr);
     return EXIT_USAGE;
 }
 

@@ -134,7 +134,8 @@ def test_a_lost_ledger_is_not_hidden(own_server):
 @pytest.mark.parametrize("arguments", [["serve", "--no-such-flag"], ["serve", "--http"], ["serve", "--http", "nonsense"], ["serve", "--http", "127.0.0.1:70000"],
                                        ["serve", "--reactors", "-1"], ["serve", "--reactors", "0x2"], ["serve", "--log-level", "loud"],
                                        ["serve", "extra"], ["serve", "--tls-cert", "x.pem"], ["fly"], [],
-                                       ["admin"], ["admin", "create"], ["admin", "delete", "x"], ["config"], ["audit", "--no-such-flag"], ["repair", "--no"]], ids=str)
+                                       ["admin"], ["admin", "create"], ["admin", "delete", "x"], ["config"], ["audit", "--no-such-flag"], ["repair", "--no"],
+                                       ["version", "extra"], ["demo", "--no-such-flag"]], ids=str)
 def test_wrong_usage_is_exit_2_and_says_what_is_wrong(arguments, tmp_path):
     done = subprocess.run([BINARY, *arguments], capture_output=True, timeout=20, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL)
     assert done.returncode == 2, done
@@ -144,8 +145,9 @@ def test_wrong_usage_is_exit_2_and_says_what_is_wrong(arguments, tmp_path):
         assert b"no-such-flag" in done.stderr
 
 
-def test_version_says_the_version():
-    done = run("version")
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version_says_the_version(word):
+    done = run(word)
     assert done.code == 0 and re.search(r"\b\d+\.\d+\.\d+", done.out), done
 
 
@@ -154,6 +156,19 @@ def test_help_lists_every_command():
     assert done.code == 0, done
     for word in ("serve", "admin", "audit", "repair", "config", "version"):
         assert word in done.text
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_every_command_says_how_it_is_used(tmp_path, flag):
+    commands = re.findall(r"^  stampede (\S+) ", run("help").out, re.M)
+    assert len(commands) == 11, commands
+    for arguments in ([word] for word in commands), (["admin", "create", "root"], ["export", "orders"], ["serve", "--reactors", "1"]):
+        for words in arguments:
+            done = subprocess.run([BINARY, *words, flag], capture_output=True, timeout=20, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL)
+            assert done.returncode == 0 and done.stderr == b"", done
+            assert re.match(rf"usage:\s+stampede {words[0]}\b", done.stdout.decode()), done
+            assert (b"--data PATH" in done.stdout) == (words[0] not in ("demo", "config", "routes", "version")), done
+    assert not list(tmp_path.iterdir()), "help left something behind"
 
 
 # Configuration.
