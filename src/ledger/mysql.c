@@ -18,7 +18,9 @@
 #define WRITE_S_MAX 10
 #define READ_S_MAX 30
 #define READ_S_MAX_WATCHED 10
-#define ASKED_MAX 8 /* columns of mysql_ask() */
+#define REACH_S_MAX 10 /* to connect and to get to know the server, in all */
+#define ASKED_MAX 8    /* columns of mysql_ask() */
+#define DOING_BYTES_MAX 300
 
 /* Reading what others have committed is what the rules of filing need: who changes a row holds its lock. The rest makes
  * MySQL refuse what it would otherwise mend in silence. */
@@ -53,7 +55,8 @@ void mysql_note(struct ledger *ledger, unsigned error, const char *text)
 static void handle_note(struct ledger *ledger)
 {
     MYSQL *handle = &mysql_of(ledger)->handle;
-    mysql_note(ledger, mysql_errno(handle), mysql_error(handle));
+    bool late = mysql_errno(handle) == CR_SERVER_LOST && mysql_patience_is_over();
+    mysql_note(ledger, mysql_errno(handle), late ? "it has not answered in time" : mysql_error(handle));
 }
 
 #define RIGHTS_ADVICE "; give its user GRANT ALL ON the database, or the rights that docs/operations.md names"
@@ -86,10 +89,13 @@ static const char *advice(unsigned error)
 enum fault mysql_fault_say(struct ledger *ledger, const char *doing)
 {
     const struct mysql_connection *connection = mysql_of(ledger);
+    char sentence[LEDGER_SENTENCE_BYTES];
     /* Of one that is away the watch has said it; each who asks would say it again. */
-    if (!ledger->place.quiet && ledger_watch_health(ledger->place.watch) < LEDGER_GONE)
-        log_error("ledger", "%s: %s failed: %s (%u)%s", ledger->path, doing, connection->error_text, connection->error,
-                  advice(connection->error));
+    if (!ledger->place.quiet && ledger_watch_health(ledger->place.watch) < LEDGER_GONE) {
+        snprintf(sentence, sizeof(sentence), "%s: %.*s failed: %s (%u)%s", ledger->path, DOING_BYTES_MAX, doing,
+                 connection->error_text, connection->error, advice(connection->error));
+        ledger_watch_say(ledger->place.watch, sentence);
+    }
     switch (connection->error) {
     case ER_LOCK_DEADLOCK:
     case ER_LOCK_WAIT_TIMEOUT:
@@ -144,16 +150,22 @@ static void tls_choose(MYSQL *handle, const struct ledger_place *place)
     if (place->tls_ca[0] != '\0') mysql_optionsv(handle, MYSQL_OPT_SSL_CA, place->tls_ca);
 }
 
+static unsigned answer_s_max(const struct ledger_place *place)
+{
+    if (place->answer_s_max != 0) return place->answer_s_max;
+    return place->watch != NULL ? READ_S_MAX_WATCHED : READ_S_MAX;
+}
+
 static void options_choose(MYSQL *handle, const struct ledger_place *place)
 {
-    unsigned read_s = place->watch != NULL ? READ_S_MAX_WATCHED : READ_S_MAX;
-    if (place->answer_s_max != 0) read_s = place->answer_s_max;
+    unsigned read_s = answer_s_max(place);
     unsigned connect_s = read_s < CONNECT_S_MAX ? read_s : CONNECT_S_MAX,
              write_s = read_s < WRITE_S_MAX ? read_s : WRITE_S_MAX;
     my_bool found = 1, no = 0;
     mysql_optionsv(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
     mysql_optionsv(handle, MYSQL_OPT_WRITE_TIMEOUT, &write_s);
     if (!place->patient) mysql_optionsv(handle, MYSQL_OPT_READ_TIMEOUT, &read_s);
+    mysql_optionsv(handle, MARIADB_OPT_IO_WAIT, (void *)mysql_wait);
     mysql_optionsv(handle, MYSQL_OPT_RECONNECT, &no); /* behind our back it would lose a transaction */
     mysql_optionsv(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_optionsv(handle, MARIADB_OPT_FOUND_ROWS, &found);
@@ -198,9 +210,11 @@ enum fault mysql_safety(struct ledger *ledger, const char **wrong)
 
 void mysql_safety_say(const struct ledger *ledger, const char *wrong)
 {
-    log_error("ledger",
-              "%s may lose what it has committed: set %s = 1 on the server, or ledger_unsafe = on here to run all the same",
-              ledger->path, wrong);
+    char sentence[LEDGER_SENTENCE_BYTES];
+    snprintf(sentence, sizeof(sentence),
+             "%s may lose what it has committed: set %s = 1 on the server, or ledger_unsafe = on here to run all the same",
+             ledger->path, wrong);
+    ledger_watch_say(ledger->place.watch, sentence);
 }
 
 /* Each time: behind the same name another server may answer, that took over from the one before. */
@@ -222,9 +236,20 @@ static enum fault safety_check(struct ledger *ledger)
     return place->watch != NULL ? FAULT_TIMEOUT : FAULT_CONFIG; /* of one that is watched better is hoped for */
 }
 
-enum fault mysql_connect_again(struct ledger *ledger)
+/* The library asks for TLS, and goes on without where the server has none. */
+static enum fault tls_check(struct ledger *ledger)
 {
-    if (is_silent(ledger)) return FAULT_TIMEOUT;
+    char sentence[LEDGER_SENTENCE_BYTES];
+    if (ledger->place.tls == PLACE_TLS_OFF || mysql_get_ssl_cipher(&mysql_of(ledger)->handle) != NULL) return FAULT_NONE;
+    snprintf(sentence, sizeof(sentence),
+             "%s does not offer TLS, which ledger_tls asks for: set it up on the server, or ledger_tls = off here",
+             ledger->path);
+    if (!ledger->place.quiet) ledger_watch_say(ledger->place.watch, sentence);
+    return FAULT_CONFIG;
+}
+
+static enum fault connect_now(struct ledger *ledger)
+{
     struct mysql_connection *connection = mysql_of(ledger);
     const struct ledger_place *place = &ledger->place;
     ledger_watch_line_out(place->watch, &connection->line);
@@ -242,16 +267,34 @@ enum fault mysql_connect_again(struct ledger *ledger)
         enum fault fault = mysql_fault_say(ledger, "connecting");
         return place->watch != NULL && mysql_lost(connection->error) ? FAULT_TIMEOUT : fault; /* asked for nothing yet */
     }
-    /* The library asks for TLS, and goes on without where the server has none. */
-    if (place->tls != PLACE_TLS_OFF && mysql_get_ssl_cipher(&connection->handle) == NULL) {
-        log_error("ledger", "%s does not offer TLS, which ledger_tls asks for", ledger->path);
-        return FAULT_CONFIG;
-    }
+    enum fault fault = tls_check(ledger);
+    if (fault != FAULT_NONE) return fault;
     ledger_watch_line_in(place->watch, &connection->line, (int)mysql_get_socket(&connection->handle));
     connection->mariadb = mariadb_connection(&connection->handle) != 0;
-    enum fault fault = session_begin(ledger);
+    fault = session_begin(ledger);
     if (fault == FAULT_NONE) fault = safety_check(ledger);
     connection->connected = fault == FAULT_NONE;
+    return fault;
+}
+
+static uint32_t reach_ms_max(const struct ledger_place *place)
+{
+    unsigned seconds = answer_s_max(place);
+    return 1000 * (seconds < REACH_S_MAX ? seconds : REACH_S_MAX);
+}
+
+/* Of one that is watched the watch says how it is. */
+static const char *waiting_name(const struct ledger *ledger)
+{
+    return ledger->place.watch == NULL && !ledger->place.quiet ? ledger->path : NULL;
+}
+
+enum fault mysql_connect_again(struct ledger *ledger)
+{
+    if (is_silent(ledger)) return FAULT_TIMEOUT;
+    mysql_patience_begin(reach_ms_max(&ledger->place), waiting_name(ledger));
+    enum fault fault = connect_now(ledger);
+    mysql_patience_end();
     return fault;
 }
 
@@ -294,7 +337,11 @@ static enum fault mysql_open(struct ledger *ledger, enum ledger_mode mode)
     mysql_init(&connection->handle);
     connection->mode = mode;
     enum fault fault = mysql_connect_again(ledger);
-    if (fault == FAULT_NONE) fault = mode == LEDGER_OWNER ? mysql_schema_make(ledger) : mysql_schema_check(ledger);
+    if (fault != FAULT_NONE) return fault;
+    /* Making tables takes as long as it takes. */
+    mysql_patience_begin(mode == LEDGER_OWNER ? 0 : reach_ms_max(&ledger->place), waiting_name(ledger));
+    fault = mode == LEDGER_OWNER ? mysql_schema_make(ledger) : mysql_schema_check(ledger);
+    mysql_patience_end();
     return fault;
 }
 

@@ -47,6 +47,13 @@ struct mysql_text {
 };
 bool mysql_translate(struct mysql_text *out, const char *sql);
 
+/* mysql_wait.c: between begin and end this thread waits for MySQL for so long in all, however many packets that takes; 0:
+ * for each of them as the library was told. Where whom is given, which is a name for the log, a longer wait is said. */
+void mysql_patience_begin(uint32_t ms, const char *whom);
+void mysql_patience_end(void);
+bool mysql_patience_is_over(void);
+int mysql_wait(my_socket fd, my_bool is_read, int library_ms); /* for the library, in place of its own */
+
 /* mysql.c */
 enum fault mysql_ready(struct ledger *ledger) MUST_USE; /* connected, and not lost as far as can be seen */
 enum fault mysql_connect_again(struct ledger *ledger) MUST_USE;
@@ -79,6 +86,7 @@ size_t mysql_fit(size_t count);
 void mysql_rows_forget(struct ledger *ledger); /* what is queued: its transaction is rolled back */
 
 /* mysql_schema.c: as schema.h says for SQLite. */
+#define MYSQL_SCHEMA_VERSION 1
 enum fault mysql_schema_make(struct ledger *ledger) MUST_USE;
 enum fault mysql_schema_check(struct ledger *ledger) MUST_USE;
 

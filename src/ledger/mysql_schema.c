@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOCK_WAIT_S 60
+/* The lock is asked for again and again: the library would take one long wait for a server that hangs. */
+#define LOCK_TRIES 30
+#define LOCK_TRY_S 2
 #define STATEMENT_BYTES_MAX 4096
 
 /* Names compare byte for byte, and a space at the end counts: how that is called differs. */
@@ -237,7 +239,7 @@ static const struct migration {
 } migrations[] = {
     { version_1, sizeof(version_1) / sizeof(version_1[0]) },
 };
-#define MYSQL_SCHEMA_VERSION ((int64_t)(sizeof(migrations) / sizeof(migrations[0])))
+_Static_assert(sizeof(migrations) / sizeof(migrations[0]) == MYSQL_SCHEMA_VERSION, "each version has its row");
 
 static enum fault statement_run(struct ledger *ledger, const char *sql)
 {
@@ -298,8 +300,8 @@ static enum fault standing_check(struct ledger *ledger, const struct standing *f
     }
     if (found->version == MYSQL_SCHEMA_VERSION) return FAULT_NONE;
     bool newer = found->version > MYSQL_SCHEMA_VERSION;
-    log_error("ledger", "%s has schema version %lld, this program knows %lld: it was written by %s release; %s",
-              ledger->path, (long long)found->version, (long long)MYSQL_SCHEMA_VERSION, newer ? "a newer" : "an older",
+    log_error("ledger", "%s has schema version %lld, this program knows %d: it was written by %s release; %s", ledger->path,
+              (long long)found->version, MYSQL_SCHEMA_VERSION, newer ? "a newer" : "an older",
               newer ? "start that one" : "start the server once, which changes it");
     return FAULT_LEDGER;
 }
@@ -370,20 +372,32 @@ static enum fault migrations_run(struct ledger *ledger)
     return fault != FAULT_NONE ? fault : standing_check(ledger, &found);
 }
 
+static enum fault lock_take(struct ledger *ledger, int64_t *locked)
+{
+    char sql[128];
+    bool found;
+    *locked = 0;
+    snprintf(sql, sizeof(sql), "SELECT get_lock(concat('stampede.', left(sha1(database()), 32)), %d)", LOCK_TRY_S);
+    for (int tries = 0; tries < LOCK_TRIES; tries++) {
+        enum fault fault = mysql_ask(ledger, sql, locked, 1, &found);
+        if (fault != FAULT_NONE || *locked == 1) return fault;
+        if (tries == 0) log_info("ledger", "%s: another server is making the tables: waiting for it", ledger->path);
+    }
+    return FAULT_NONE;
+}
+
 /* Of two servers that start at once, the second waits for the first and finds the tables made. */
 enum fault mysql_schema_make(struct ledger *ledger)
 {
-    char sql[128];
-    int64_t locked = 0;
+    int64_t locked;
     bool found;
     struct standing standing;
     enum fault fault = standing_read(ledger, &standing);
     if (fault != FAULT_NONE) return fault;
     if (standing.row && standing.changing == 0 && standing.version == MYSQL_SCHEMA_VERSION) return FAULT_NONE;
-    snprintf(sql, sizeof(sql), "SELECT get_lock(concat('stampede.', left(sha1(database()), 32)), %d)", LOCK_WAIT_S);
-    fault = mysql_ask(ledger, sql, &locked, 1, &found);
-    if (fault == FAULT_NONE && (!found || locked != 1)) {
-        log_error("ledger", "%s: another server is changing the schema since a minute; wait for it, and start again",
+    fault = lock_take(ledger, &locked);
+    if (fault == FAULT_NONE && locked != 1) {
+        log_error("ledger", "%s: another server has been making the tables for a minute; wait for it, and start again",
                   ledger->path);
         return FAULT_TIMEOUT;
     }

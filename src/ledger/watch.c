@@ -7,10 +7,11 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,8 +22,18 @@
 #define PAUSE_MS_MAX 400
 /* No answer for so long: it hangs. What failed sooner is the loss of one connection, and another may do better. */
 #define SILENCE_MS 1000
-/* To connect and to write; a database that wakes up takes whoever waits for it. */
+/* To connect, in all, and to write, which may wait a second for a lock; a database that wakes up takes whoever waits for it.
+ */
 #define ANSWER_S_MAX 3
+/* For so long it must have kept what it commits. */
+#define SAFE_MS_MIN 3000
+
+#define SAID_MAX 8
+#define SAID_AGAIN_MS 10000
+struct watch_said {
+    uint64_t at_ms;
+    char sentence[LEDGER_SENTENCE_BYTES];
+};
 
 struct ledger_watch {
     struct ledger_place place; /* without the watch, which would stand in its own way */
@@ -31,12 +42,14 @@ struct ledger_watch {
     pthread_t thread;
     _Atomic enum ledger_health health;
     _Atomic bool doubted;
-    uint64_t since_ms; /* it was well last */
+    uint64_t since_ms;  /* it was well last */
+    uint64_t unsafe_ms; /* it was found unsafe last; 0: never */
 
     pthread_mutex_t lock; /* of these */
     pthread_cond_t wake;
     bool ending, stopping;
     struct watch_line *lines;
+    struct watch_said said[SAID_MAX];
 };
 
 enum ledger_health ledger_watch_health(const struct ledger_watch *watch)
@@ -50,6 +63,32 @@ void ledger_watch_doubt(struct ledger_watch *watch)
     thread_must(pthread_mutex_lock(&watch->lock));
     thread_must(pthread_cond_signal(&watch->wake));
     thread_must(pthread_mutex_unlock(&watch->lock));
+}
+
+/* Whether it was said a short while ago; if not, it is now. Under the lock. */
+static bool sentence_known(struct ledger_watch *watch, const char *sentence)
+{
+    uint64_t now_ms = mono_ms();
+    struct watch_said *oldest = &watch->said[0];
+    for (size_t i = 0; i < SAID_MAX; i++) {
+        struct watch_said *said = &watch->said[i];
+        if (strcmp(said->sentence, sentence) == 0 && now_ms - said->at_ms < SAID_AGAIN_MS) return true;
+        if (said->at_ms < oldest->at_ms) oldest = said;
+    }
+    oldest->at_ms = now_ms;
+    snprintf(oldest->sentence, sizeof(oldest->sentence), "%s", sentence);
+    return false;
+}
+
+void ledger_watch_say(struct ledger_watch *watch, const char *sentence)
+{
+    bool known = false;
+    if (watch != NULL) {
+        thread_must(pthread_mutex_lock(&watch->lock));
+        known = sentence_known(watch, sentence);
+        thread_must(pthread_mutex_unlock(&watch->lock));
+    }
+    if (!known) log_error("ledger", "%s", sentence);
 }
 
 void ledger_watch_line_in(struct ledger_watch *watch, struct watch_line *line, int fd)
@@ -107,25 +146,24 @@ static bool reach(struct ledger_watch *watch)
     return ledger_open(&watch->ledger, &watch->place, LEDGER_WRITER) == FAULT_NONE;
 }
 
-/* The library counts in seconds, and begins again where it may. */
 static bool answers(struct ledger_watch *watch)
 {
     static const char question[] = "DO 1";
     if (!reach(watch)) return false;
-    MYSQL *handle = &mysql_of(watch->ledger)->handle;
-    struct pollfd line = { .fd = (int)mysql_get_socket(handle), .events = POLLIN };
-    if (mysql_send_query(handle, question, sizeof(question) - 1) == 0 && poll(&line, 1, SILENCE_MS) == 1 &&
-        mysql_read_query_result(handle) == 0)
-        return true;
-    disconnect(watch);
-    return false;
+    mysql_patience_begin(SILENCE_MS, NULL);
+    bool answered = mysql_real_query(&mysql_of(watch->ledger)->handle, question, sizeof(question) - 1) == 0;
+    mysql_patience_end();
+    if (!answered) disconnect(watch);
+    return answered;
 }
 
 /* One that lets nobody write takes nothing, whatever it answers: it was demoted, or its disk is full. */
 static bool writes(struct ledger_watch *watch)
 {
+    mysql_patience_begin(1000 * ANSWER_S_MAX, NULL);
     enum fault fault = mysql_run(watch->ledger, "INSERT INTO fences VALUES ('watch', 1)"
                                                 " ON DUPLICATE KEY UPDATE number = number + 1");
+    mysql_patience_end();
     if (fault == FAULT_NONE || fault == FAULT_TIMEOUT) return true; /* it waits for another: it is busy, and there */
     disconnect(watch);
     return false;
@@ -137,12 +175,16 @@ static bool keeps(struct ledger_watch *watch, bool *out)
     const char *wrong = NULL;
     *out = true;
     if (watch->unsafe) return true;
-    if (mysql_safety(watch->ledger, &wrong) != FAULT_NONE) {
+    mysql_patience_begin(SILENCE_MS, NULL);
+    enum fault fault = mysql_safety(watch->ledger, &wrong);
+    mysql_patience_end();
+    if (fault != FAULT_NONE) {
         disconnect(watch);
         return false;
     }
-    *out = wrong == NULL;
     if (wrong != NULL && ledger_watch_health(watch) != LEDGER_UNSAFE) mysql_safety_say(watch->ledger, wrong);
+    if (wrong != NULL) watch->unsafe_ms = mono_ms();
+    *out = watch->unsafe_ms == 0 || mono_ms() - watch->unsafe_ms >= SAFE_MS_MIN;
     return true;
 }
 
@@ -180,15 +222,23 @@ static void health_set(struct ledger_watch *watch, enum ledger_health health)
     }
 }
 
-/* False: it is over. */
-static bool rest(struct ledger_watch *watch, uint64_t ms)
+/* Under the lock. */
+static void sleep_until(struct ledger_watch *watch, uint64_t until_ms, bool doubts_wake)
 {
-    uint64_t until_ms = mono_ms() + ms;
     struct timespec until = { (time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000 };
     int rc = 0;
-    thread_must(pthread_mutex_lock(&watch->lock));
-    while (!watch->stopping && !atomic_load(&watch->doubted) && rc == 0)
+    while (!watch->stopping && !(doubts_wake && atomic_load(&watch->doubted)) && rc == 0)
         rc = pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
+}
+
+/* Whoever doubts is heard at once, but where each of many connections doubts that is no reason to ask without a pause.
+ * False: it is over. */
+static bool rest(struct ledger_watch *watch, uint64_t ms)
+{
+    uint64_t began_ms = mono_ms();
+    thread_must(pthread_mutex_lock(&watch->lock));
+    sleep_until(watch, began_ms + (ms < PAUSE_MS_MIN ? ms : PAUSE_MS_MIN), false);
+    sleep_until(watch, began_ms + ms, true);
     bool stopping = watch->stopping;
     thread_must(pthread_mutex_unlock(&watch->lock));
     return !stopping;

@@ -3,7 +3,8 @@
  * It asks every half second, and at once when a connection was lost or somebody doubts; then it also writes, and only what
  * was written makes well again. A database that hangs costs whoever meets it first a second or two. From then on nobody
  * waits for it: while it is SILENT whatever the connections of the place are asked is FAULT_TIMEOUT at once, and the probe
- * of the watch alone decides when that ends. With every question it looks whether the server keeps what it commits. */
+ * of the watch alone decides when that ends. With every question it looks whether the server keeps what it commits. One that
+ * did not is believed again after three seconds of doing so: behind a proxy two servers may answer in turn. */
 #ifndef STAMPEDE_LEDGER_WATCH_H
 #define STAMPEDE_LEDGER_WATCH_H
 
@@ -40,6 +41,10 @@ void ledger_watch_line_out(struct ledger_watch *watch, struct watch_line *line);
 
 /* Any thread, no lock. Nobody's watch is WELL. */
 enum ledger_health ledger_watch_health(const struct ledger_watch *watch);
+/* Any thread. An error, for the log; the same sentence again, of another connection or after another try, is logged after
+ * ten seconds only. Nobody's watch logs it. */
+#define LEDGER_SENTENCE_BYTES 1024
+void ledger_watch_say(struct ledger_watch *watch, const char *sentence);
 /* Any thread. Something was not written that should have been, and locks of others were not the reason. */
 void ledger_watch_doubt(struct ledger_watch *watch);
 

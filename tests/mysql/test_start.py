@@ -5,7 +5,7 @@ import subprocess
 
 import mariadb
 import pytest
-from harness import ServerDied, Shop, run
+from harness import ServerDied, Shop, eventually, run
 from ledgers import DATABASES
 from ports import free_port
 
@@ -83,7 +83,7 @@ def test_a_database_that_hangs_is_told(db, at):
     server = at(start=False)
     db.pause()
     try:
-        refused(server, 1, "connecting failed", "check that the server there is well")
+        refused(server, 1, "has not answered for 3 s: waiting for it", "connecting failed", "check that the server there is well")
     finally:
         db.resume()
 
@@ -192,6 +192,21 @@ def test_many_that_start_at_once_make_the_tables_once(db, tmp_path):
         assert [one.code for one in done] == [0] * 6, done
         rows = db.do("SELECT count(*) AS n FROM users", database=url.rpartition("/")[2])
         assert rows[0]["n"] == 6
+
+
+def test_one_that_finds_another_making_the_tables_says_that_it_waits(db, at):
+    """Longer than one wait for the lock."""
+    server = at(start=False)
+    name = server.ledger().database
+    with db.root(name) as other, other.cursor() as cursor:
+        cursor.execute("SELECT get_lock(concat('stampede.', left(sha1(database()), 32)), 0)")
+        server.start_unready()
+        eventually(lambda: "another server is making the tables: waiting for it" in server.log(), 60)
+        cursor.execute("SELECT release_lock(concat('stampede.', left(sha1(database()), 32)))")
+    assert server.ready(60), server.log()
+    shop = Shop(server)
+    shop.win(shop.sale()["id"], "ann")
+    shop.close()
 
 
 def certificate(folder, name):

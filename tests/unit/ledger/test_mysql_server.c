@@ -1,0 +1,361 @@
+/* MySQL's driver and its watch against a server of this test, which does what no real one can be made to do at will: it
+ * falls silent at a given question, and is two servers in turn. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "ledger/mysql.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PEERS_MAX 64
+#define OPENS 8
+#define USER_AT 36 /* in the packet of a login */
+#define SAFETY "@@innodb_flush_log_at_trx_commit"
+#define WRITE "INSERT INTO fences"
+#define LOOK_MS 5
+
+static struct impostor {
+    int listener;
+    pthread_t thread;
+    struct {
+        int fd; /* -1: it has gone */
+        bool other;
+    } peers[PEERS_MAX];
+    unsigned count;
+    _Atomic bool ending;
+    /* What it is told to do. */
+    const char *_Atomic mute_at;   /* a question that has this in it is not answered; NULL: each is */
+    _Atomic bool unsafe_to_others; /* who are called "other" */
+    _Atomic bool unsafe_at_times;  /* every other time it is asked */
+    /* What it has seen. */
+    _Atomic bool muted;
+    _Atomic unsigned safety_asked, writes;
+} impostor;
+
+/* Seconds that nobody has to wait: where the server is mute all that is waited for it is skipped, here and in the library.
+ */
+static _Atomic bool skipping;
+static _Atomic uint64_t skipped_ms;
+static _Atomic int waited_ms; /* what the first who met it mute was ready to wait; 0: nobody was */
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    if (syscall(SYS_clock_gettime, clock, out) != 0) return -1;
+    uint64_t ms = clock == CLOCK_MONOTONIC ? atomic_load(&skipped_ms) : 0;
+    uint64_t ns = (uint64_t)out->tv_nsec + ms % 1000 * 1000000;
+    out->tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
+    out->tv_nsec = (long)(ns % 1000000000);
+    return 0;
+}
+
+static int poll_once(struct pollfd *lines, nfds_t count, int ms)
+{
+    struct timespec time = { ms / 1000, ms % 1000 * 1000000L };
+    return ppoll(lines, count, ms < 0 ? NULL : &time, NULL);
+}
+
+int poll(struct pollfd *lines, nfds_t count, int ms)
+{
+    for (int left_ms = ms;;) {
+        int step_ms = left_ms < 0 || left_ms > LOOK_MS ? LOOK_MS : left_ms;
+        int rc = poll_once(lines, count, step_ms);
+        if (rc != 0) return rc;
+        if (atomic_load(&impostor.muted) && ms != 0) {
+            atomic_compare_exchange_strong(&waited_ms, &(int){ 0 }, ms);
+            if (atomic_load(&skipping)) {
+                if (ms > 0) atomic_fetch_add(&skipped_ms, (uint64_t)ms);
+                return 0;
+            }
+        }
+        if (left_ms >= 0 && (left_ms -= step_ms) <= 0) return 0;
+    }
+}
+
+static void packet_send(int fd, uint8_t number, const void *bytes, size_t len)
+{
+    uint8_t out[512] = { (uint8_t)len, (uint8_t)(len >> 8), 0, number };
+    assert_true(len < sizeof(out) - 4);
+    memcpy(out + 4, bytes, len);
+    (void)send(fd, out, len + 4, MSG_NOSIGNAL); /* the other end may have lost patience */
+}
+
+static void greeting_send(int fd)
+{
+    static const char version[] = "5.5.5-10.11.0-MariaDB", plugin[] = "mysql_native_password";
+    uint8_t out[128] = { 10 };
+    size_t at = 1;
+    memcpy(out + at, version, sizeof(version));
+    at += sizeof(version) + 4;
+    memset(out + at, 'x', 8); /* of the salt */
+    at += 9;
+    /* LONG_PASSWORD, FOUND_ROWS, CONNECT_WITH_DB, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION; utf8mb4, autocommit;
+     * PLUGIN_AUTH, and how long the salt is. */
+    static const uint8_t flags[] = { 0x0b, 0xa2, 45, 2, 0, 0x08, 0, 21 };
+    memcpy(out + at, flags, sizeof(flags));
+    at += sizeof(flags) + 10;
+    memset(out + at, 'x', 12);
+    at += 13;
+    memcpy(out + at, plugin, sizeof(plugin));
+    packet_send(fd, 0, out, at + sizeof(plugin));
+}
+
+static void ok_send(int fd, uint8_t number)
+{
+    packet_send(fd, number, (uint8_t[]){ 0, 0, 0, 2, 0, 0, 0 }, 7);
+}
+
+/* A row of numbers of one figure each. */
+static void row_send(int fd, const char *figures)
+{
+    static const uint8_t column[] = { 3, 'd', 'e', 'f', 0, 0, 0, 1, 'n', 0, 0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0, 0, 0 };
+    static const uint8_t end[] = { 0xfe, 0, 0, 2, 0 };
+    uint8_t row[16], number = 1;
+    size_t count = strlen(figures);
+    packet_send(fd, number++, (uint8_t[]){ (uint8_t)count }, 1);
+    for (size_t i = 0; i < count; i++) {
+        packet_send(fd, number++, column, sizeof(column));
+        row[2 * i] = 1;
+        row[2 * i + 1] = (uint8_t)figures[i];
+    }
+    packet_send(fd, number++, end, sizeof(end));
+    packet_send(fd, number++, row, 2 * count);
+    packet_send(fd, number, end, sizeof(end));
+}
+
+static void safety_send(unsigned peer)
+{
+    unsigned asked = atomic_fetch_add(&impostor.safety_asked, 1);
+    bool unsafe = (atomic_load(&impostor.unsafe_to_others) && impostor.peers[peer].other) ||
+                  (atomic_load(&impostor.unsafe_at_times) && asked % 2 == 1);
+    row_send(impostor.peers[peer].fd, unsafe ? "201" : "101");
+}
+
+static void question_answer(unsigned peer, const char *question)
+{
+    const char *mute_at = atomic_load(&impostor.mute_at);
+    int fd = impostor.peers[peer].fd;
+    if (mute_at != NULL && strstr(question, mute_at) != NULL)
+        atomic_store(&impostor.muted, true);
+    else if (strstr(question, SAFETY) != NULL)
+        safety_send(peer);
+    else if (strstr(question, "information_schema") != NULL)
+        row_send(fd, "91");
+    else if (strstr(question, "FROM meta") != NULL)
+        row_send(fd, (char[]){ '0' + MYSQL_SCHEMA_VERSION, '0', '\0' });
+    else
+        ok_send(fd, 1);
+    if (strstr(question, WRITE) != NULL) atomic_fetch_add(&impostor.writes, 1);
+}
+
+/* One packet, which is small and comes at once; false: the peer has gone. */
+static bool packet_take(unsigned peer)
+{
+    char bytes[4096];
+    int fd = impostor.peers[peer].fd;
+    ssize_t got = recv(fd, bytes, sizeof(bytes) - 1, 0);
+    if (got < 5) return false;
+    bytes[got] = '\0';
+    if (bytes[3] != 0) {
+        impostor.peers[peer].other = got > USER_AT && strcmp(bytes + USER_AT, "other") == 0;
+        ok_send(fd, (uint8_t)(bytes[3] + 1));
+        return true;
+    }
+    if (bytes[4] != COM_QUERY) return false;
+    question_answer(peer, bytes + 5);
+    return true;
+}
+
+static void peer_close(unsigned peer)
+{
+    close(impostor.peers[peer].fd);
+    impostor.peers[peer].fd = -1;
+}
+
+static void *impostor_run(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&impostor.ending)) {
+        struct pollfd lines[PEERS_MAX + 1] = { { .fd = impostor.listener, .events = POLLIN } };
+        unsigned count = impostor.count;
+        for (unsigned i = 0; i < count; i++) lines[i + 1] = (struct pollfd){ .fd = impostor.peers[i].fd, .events = POLLIN };
+        if (poll_once(lines, count + 1, LOOK_MS) <= 0) continue;
+        for (unsigned i = 0; i < count; i++) {
+            if (lines[i + 1].revents != 0 && !packet_take(i)) peer_close(i);
+        }
+        if (lines[0].revents != 0 && count < PEERS_MAX) {
+            impostor.peers[count].fd = accept(impostor.listener, NULL, NULL);
+            greeting_send(impostor.peers[count].fd);
+            impostor.count++;
+        }
+    }
+    for (unsigned i = 0; i < impostor.count; i++) {
+        if (impostor.peers[i].fd >= 0) peer_close(i);
+    }
+    return NULL;
+}
+
+static int setup(void **state)
+{
+    static struct ledger_place place;
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof(address);
+    char url[64], mistake[LEDGER_MISTAKE_BYTES];
+    memset(&impostor, 0, sizeof(impostor));
+    atomic_store(&skipping, false);
+    atomic_store(&skipped_ms, 0);
+    atomic_store(&waited_ms, 0);
+    impostor.listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(impostor.listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(impostor.listener, PEERS_MAX), 0);
+    assert_int_equal(getsockname(impostor.listener, (struct sockaddr *)&address, &len), 0);
+    assert_int_equal(pthread_create(&impostor.thread, NULL, impostor_run, NULL), 0);
+    snprintf(url, sizeof(url), "mysql://shop@127.0.0.1:%u/x", (unsigned)ntohs(address.sin_port));
+    assert_true(ledger_place_read(&place, slice_of(url), mistake));
+    *state = &place;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    atomic_store(&impostor.ending, true);
+    pthread_join(impostor.thread, NULL);
+    close(impostor.listener);
+    return 0;
+}
+
+/* Lines of this server that have the text in them. */
+static unsigned lines_with(const struct ledger_place *place, const char *text)
+{
+    static struct log_kept kept[LOG_KEPT];
+    const struct log_ask ask = { .level = LOG_DEBUG, .max = LOG_KEPT };
+    unsigned count = 0;
+    for (size_t i = log_tail(&ask, kept); i-- > 0;)
+        count += strstr(kept[i].message, place->name) != NULL && strstr(kept[i].message, text) != NULL;
+    return count;
+}
+
+static void moment(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000L }, NULL);
+}
+
+static struct ledger_watch *watch_open(struct ledger_place *place)
+{
+    struct ledger_watch *watch;
+    assert_int_equal(ledger_watch_open(&watch, place), FAULT_NONE);
+    while (atomic_load(&impostor.safety_asked) == 0) moment(); /* it is well */
+    return watch;
+}
+
+/* Whichever question it is that is not answered. */
+static void a_server_that_hangs_while_a_ledger_is_opened_is_said_and_given_up(void **state)
+{
+    struct ledger_place *place = *state;
+    static const char *const questions[] = { "SET SESSION sql_mode", SAFETY };
+    atomic_store(&skipping, true);
+    for (unsigned i = 0; i < 2; i++) {
+        struct ledger *ledger;
+        atomic_store(&impostor.muted, false);
+        atomic_store(&impostor.mute_at, questions[i]);
+        uint64_t before_ms = atomic_load(&skipped_ms);
+        unsigned said = lines_with(place, "s: waiting for it, ");
+        assert_int_equal(ledger_open(&ledger, place, LEDGER_OWNER), FAULT_LEDGER);
+        assert_true(atomic_load(&skipped_ms) - before_ms <= 10000);
+        assert_in_range(lines_with(place, "s: waiting for it, ") - said, 1, 3);
+        assert_int_equal(lines_with(place, "it has not answered in time (2013); check that the server there is well"),
+                         i + 1);
+    }
+}
+
+/* It reads all there is, and waits for each answer as long as that takes; but not for the first. */
+static void also_one_who_is_patient_gives_up_a_server_that_never_answered(void **state)
+{
+    struct ledger_place *place = *state;
+    struct ledger *ledger;
+    place->patient = true;
+    atomic_store(&skipping, true);
+    atomic_store(&impostor.mute_at, "information_schema");
+    assert_int_equal(ledger_open(&ledger, place, LEDGER_READER), FAULT_LEDGER);
+    assert_int_equal(lines_with(place, "it has not answered in time (2013); check that the server there is well"), 1);
+}
+
+static void the_watch_waits_a_second_for_each_answer(void **state)
+{
+    struct ledger_place *place = *state;
+    struct ledger_watch *watch = watch_open(place);
+    atomic_store(&impostor.mute_at, SAFETY);
+    while (atomic_load(&waited_ms) == 0) moment();
+    assert_in_range(atomic_load(&waited_ms), 1, 1000);
+    while (ledger_watch_health(watch) != LEDGER_SILENT) moment();
+    atomic_store(&impostor.mute_at, NULL);
+    while (ledger_watch_health(watch) != LEDGER_WELL) moment();
+    ledger_watch_close(watch);
+}
+
+/* As behind a proxy: the watch has the good one, and all others get the other. */
+static void what_every_connection_finds_is_said_once_and_asked_about_with_pauses(void **state)
+{
+    struct ledger_place *place = *state;
+    uint64_t began_ms = mono_ms();
+    struct ledger_watch *watch = watch_open(place);
+    atomic_store(&impostor.unsafe_to_others, true);
+    snprintf(place->user, sizeof(place->user), "other");
+    for (int i = 0; i < OPENS; i++) {
+        struct ledger *ledger;
+        unsigned asked = atomic_load(&impostor.writes);
+        assert_int_equal(ledger_open(&ledger, place, LEDGER_WRITER), FAULT_TIMEOUT);
+        while (atomic_load(&impostor.writes) == asked) moment(); /* its doubt has been heard */
+    }
+    uint64_t took_ms = mono_ms() - began_ms;
+    assert_true(took_ms >= (OPENS - 1) * 100);
+    assert_true(lines_with(place, "may lose what it has committed: set innodb") <= 1 + took_ms / 10000);
+    ledger_watch_close(watch);
+}
+
+/* Before it is believed it must have been safe for three seconds. */
+static void one_that_is_unsafe_at_times_is_unsafe(void **state)
+{
+    struct ledger_place *place = *state;
+    struct ledger_watch *watch = watch_open(place);
+    uint64_t began_ms = mono_ms();
+    atomic_store(&impostor.unsafe_at_times, true);
+    unsigned asked = atomic_load(&impostor.safety_asked);
+    while (atomic_load(&impostor.safety_asked) < asked + 6) moment();
+    unsigned again = lines_with(place, "takes orders again");
+    assert_true(again <= (mono_ms() - began_ms) / 3000);
+    /* A machine that stood still may have made it silent for a moment. */
+    unsigned turns = 1 + again + lines_with(place, "does not answer") + lines_with(place, "is gone");
+    assert_in_range(lines_with(place, "may lose what it has committed: set innodb"), 1, turns);
+    assert_in_range(lines_with(place, "may lose what it has committed: what needs it is refused"), 1, turns);
+    ledger_watch_close(watch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_server_that_hangs_while_a_ledger_is_opened_is_said_and_given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(also_one_who_is_patient_gives_up_a_server_that_never_answered, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_watch_waits_a_second_for_each_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_every_connection_finds_is_said_once_and_asked_about_with_pauses, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(one_that_is_unsafe_at_times_is_unsafe, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
