@@ -70,14 +70,17 @@ static enum fault ledger_start(struct app *app)
     enum fault fault = ledger_open(&app->ledger, &app->places.ledger, LEDGER_OWNER);
     if (fault != FAULT_NONE) return fault;
     fault = ledger_watch_open(&app->watch, &app->places.ledger); /* for all that are opened from here on */
-    if (fault != FAULT_NONE) ledger_close(app->ledger);
+    if (fault != FAULT_NONE)
+        ledger_close(app->ledger);
+    else
+        ledger_watch_adopt(app->watch, app->ledger);
     return fault;
 }
 
 static void ledger_stop(struct app *app)
 {
-    ledger_watch_close(app->watch);
     ledger_close(app->ledger);
+    ledger_watch_close(app->watch);
 }
 
 /* On the committer's thread: the main thread waits for signals, so it is told by one. */
@@ -470,6 +473,7 @@ int command_serve(int argc, char **argv)
         const char *resp = app.server->resp_address;
         printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);
         fflush(stdout);
+        ledger_watch_started(app.watch);
         code = app_wait(&app, &signals, argc, argv);
         ledger_watch_end(app.watch);
     }

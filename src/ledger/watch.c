@@ -25,6 +25,8 @@
 /* To connect, in all, and to write, which may wait a second for a lock; a database that wakes up takes whoever waits for it.
  */
 #define ANSWER_S_MAX 3
+/* A start waits so long for one that is away, and for the probe that is under way then. */
+#define START_MS_MAX 8000
 /* For so long it must have kept what it commits. */
 #define SAFE_MS_MIN 3000
 
@@ -47,7 +49,7 @@ struct ledger_watch {
 
     pthread_mutex_t lock; /* of these */
     pthread_cond_t wake;
-    bool ending, stopping;
+    bool started, ending, stopping;
     struct watch_line *lines;
     struct watch_said said[SAID_MAX];
 };
@@ -113,12 +115,30 @@ void ledger_watch_line_out(struct ledger_watch *watch, struct watch_line *line)
     if (in && line->fd >= 0) close(line->fd);
 }
 
+void ledger_watch_adopt(struct ledger_watch *watch, struct ledger *ledger)
+{
+    if (watch == NULL) return;
+    struct mysql_connection *connection = mysql_of(ledger);
+    ledger->place.watch = watch;
+    ledger_watch_line_in(watch, &connection->line, (int)mysql_get_socket(&connection->handle));
+}
+
+/* Of one that is away; by the thread of the watch, or once it is ending. */
 static void hang_up(struct ledger_watch *watch)
 {
     thread_must(pthread_mutex_lock(&watch->lock));
-    for (struct watch_line *line = watch->ending ? watch->lines : NULL; line != NULL; line = line->next) {
+    bool due = watch->ending || (!watch->started && mono_ms() - watch->since_ms >= START_MS_MAX);
+    for (struct watch_line *line = due ? watch->lines : NULL; line != NULL; line = line->next) {
         if (line->fd >= 0) shutdown(line->fd, SHUT_RDWR);
     }
+    thread_must(pthread_mutex_unlock(&watch->lock));
+}
+
+void ledger_watch_started(struct ledger_watch *watch)
+{
+    if (watch == NULL) return;
+    thread_must(pthread_mutex_lock(&watch->lock));
+    watch->started = true;
     thread_must(pthread_mutex_unlock(&watch->lock));
 }
 

@@ -20,11 +20,17 @@ enum ledger_health {
     LEDGER_SILENT,    /* it hangs, or something between here and there does */
 };
 
+struct ledger;
 struct ledger_watch;
 
 /* Of a place in MySQL, whose watch it becomes; copies made of the place from then on share it, and end before it. A file is
  * watched by nobody: *out is NULL. */
 enum fault ledger_watch_open(struct ledger_watch **out, struct ledger_place *place) MUST_USE;
+/* A connection from before there was a watch, that which has made the tables: from here on it is one of the others. */
+void ledger_watch_adopt(struct ledger_watch *watch, struct ledger *ledger);
+/* The server is up. Until then a database that is away for some ten seconds is hung up on, also by those who wait for an
+ * answer: nobody who starts a server waits for it longer. */
+void ledger_watch_started(struct ledger_watch *watch);
 /* The server is about to stop. A database that is away, or turns out to be, keeps nobody waiting from here on: connections
  * to it are hung up, also those that wait for an answer. Any thread. */
 void ledger_watch_end(struct ledger_watch *watch);

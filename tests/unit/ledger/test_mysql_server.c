@@ -51,6 +51,7 @@ static struct impostor {
 /* Seconds that nobody has to wait: where the server is mute all that is waited for it is skipped, here and in the library.
  */
 static _Atomic bool skipping;
+static _Thread_local bool waits_really; /* all the same */
 static _Atomic uint64_t skipped_ms;
 static _Atomic int waited_ms; /* what the first who met it mute was ready to wait; 0: nobody was */
 
@@ -62,6 +63,14 @@ int clock_gettime(clockid_t clock, struct timespec *out)
     out->tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
     out->tv_nsec = (long)(ns % 1000000000);
     return 0;
+}
+
+/* By a clock that stands where that one stands. */
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+    int64_t ms = (int64_t)until->tv_sec * 1000 + until->tv_nsec / 1000000 - (int64_t)atomic_load(&skipped_ms);
+    struct timespec real = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+    return pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &real);
 }
 
 static int poll_once(struct pollfd *lines, nfds_t count, int ms)
@@ -78,7 +87,7 @@ int poll(struct pollfd *lines, nfds_t count, int ms)
         if (rc != 0) return rc;
         if (atomic_load(&impostor.muted) && ms != 0) {
             atomic_compare_exchange_strong(&waited_ms, &(int){ 0 }, ms);
-            if (atomic_load(&skipping)) {
+            if (atomic_load(&skipping) && !waits_really) {
                 if (ms > 0) atomic_fetch_add(&skipped_ms, (uint64_t)ms);
                 return 0;
             }
@@ -309,6 +318,35 @@ static void the_watch_waits_a_second_for_each_answer(void **state)
     ledger_watch_close(watch);
 }
 
+static void *ledger_ask(void *ledger)
+{
+    waits_really = true;
+    return (void *)(intptr_t)ledger_begin(ledger, TRANSACTION_READ);
+}
+
+/* Somebody waits for an answer on the connection that was there before the watch, without an end of their own. */
+static void a_start_is_not_kept_waiting_by_a_server_that_falls_silent(void **state)
+{
+    struct ledger_place *place = *state;
+    struct ledger *ledger;
+    pthread_t asker;
+    void *fault;
+    place->patient = true;
+    assert_int_equal(ledger_open(&ledger, place, LEDGER_OWNER), FAULT_NONE);
+    struct ledger_watch *watch = watch_open(place);
+    ledger_watch_adopt(watch, ledger);
+    atomic_store(&impostor.mute_at, "SET TRANSACTION");
+    assert_int_equal(pthread_create(&asker, NULL, ledger_ask, ledger), 0);
+    while (!atomic_load(&impostor.muted)) moment();
+    atomic_store(&impostor.mute_at, ""); /* whatever it is asked */
+    atomic_store(&skipping, true);
+    pthread_join(asker, &fault);
+    assert_int_not_equal((enum fault)(intptr_t)fault, FAULT_NONE);
+    assert_int_equal(ledger_watch_health(watch), LEDGER_SILENT);
+    ledger_close(ledger);
+    ledger_watch_close(watch);
+}
+
 /* As behind a proxy: the watch has the good one, and all others get the other. */
 static void what_every_connection_finds_is_said_once_and_asked_about_with_pauses(void **state)
 {
@@ -353,6 +391,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_server_that_hangs_while_a_ledger_is_opened_is_said_and_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(also_one_who_is_patient_gives_up_a_server_that_never_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(the_watch_waits_a_second_for_each_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_start_is_not_kept_waiting_by_a_server_that_falls_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(what_every_connection_finds_is_said_once_and_asked_about_with_pauses, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(one_that_is_unsafe_at_times_is_unsafe, setup, teardown),
