@@ -14,6 +14,7 @@
 #define IN_FLIGHT_MAX_DEFAULT 10000
 #define CALL_MS_DEFAULT 1000
 #define CONNECT_MS_DEFAULT 1000
+#define REACH_SAY_MS 3000
 
 static bool sha1_print(char out[SHA1_TEXT_BYTES + 1], const char *text)
 {
@@ -142,33 +143,53 @@ void redis_status(struct redis *redis, struct redis_status *out)
     thread_must(pthread_mutex_unlock(&redis->lock));
 }
 
-static void reach_over(uv_timer_t *timer)
+struct reach {
+    uint64_t until_ms;
+    bool over;
+};
+
+/* At every pause, and at the end. */
+static void reach_turn(uv_timer_t *timer)
 {
-    *(bool *)timer->data = true;
+    struct reach *reach = timer->data;
+    uint64_t now_ms = uv_now(timer->loop);
+    reach->over = now_ms >= reach->until_ms;
+    if (reach->over) return;
+    uint64_t left_ms = reach->until_ms - now_ms;
+    log_info("redis", "Redis is not reached yet: waiting for it, %u s more at most", (unsigned)((left_ms + 999) / 1000));
+    uv_timer_start(timer, reach_turn, left_ms < REACH_SAY_MS ? left_ms : REACH_SAY_MS, 0);
+}
+
+/* The last thing that went wrong, and what to do about it. */
+static void reach_explain(struct redis *redis, char sentence[REDIS_SENTENCE_BYTES])
+{
+    struct redis_status status;
+    redis_status(redis, &status);
+    snprintf(sentence, REDIS_SENTENCE_BYTES,
+             "%.700s Check that it runs there and is well, and the address in the URL; then start again.",
+             status.error[0] != '\0' ? status.error : "Redis does not answer.");
 }
 
 enum fault redis_reach(struct redis *redis, uint32_t wait_ms, char sentence[REDIS_SENTENCE_BYTES])
 {
     uv_loop_t loop;
     uv_timer_t timer;
-    bool over = false;
     struct redis_client *client;
+    snprintf(sentence, REDIS_SENTENCE_BYTES, "There is no memory for a client of Redis.");
     if (uv_loop_init(&loop) != 0) return FAULT_MEMORY;
     enum fault fault = redis_client_open(&client, redis, &loop);
     if (fault == FAULT_NONE) {
+        struct reach reach = { .until_ms = uv_now(&loop) + wait_ms };
         uv_timer_init(&loop, &timer);
-        timer.data = &over;
-        uv_timer_start(&timer, reach_over, wait_ms, 0);
-        while (!over && client->unfit[0] == '\0' && !redis_client_ready(client)) uv_run(&loop, UV_RUN_ONCE);
+        timer.data = &reach;
+        uv_timer_start(&timer, reach_turn, wait_ms < REACH_SAY_MS ? wait_ms : REACH_SAY_MS, 0);
+        while (!reach.over && client->unfit[0] == '\0' && !redis_client_ready(client)) uv_run(&loop, UV_RUN_ONCE);
         if (client->unfit[0] != '\0') {
             fault = FAULT_CONFIG;
             snprintf(sentence, REDIS_SENTENCE_BYTES, "%s", client->unfit);
         } else if (!redis_client_ready(client)) {
-            struct redis_status status;
             fault = FAULT_TIMEOUT;
-            redis_status(redis, &status);
-            snprintf(sentence, REDIS_SENTENCE_BYTES, "%s",
-                     status.error[0] != '\0' ? status.error : "Redis does not answer.");
+            reach_explain(redis, sentence);
         }
         uv_close((uv_handle_t *)&timer, NULL);
         redis_client_close(client);

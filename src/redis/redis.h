@@ -60,7 +60,8 @@ struct redis;
 enum fault redis_open(struct redis **out, const struct redis_options *options) MUST_USE;
 void redis_close(struct redis *redis); /* after its clients have been closed and their loops have ended; wipes passwords */
 /* Waits, on a loop of its own, until every master has been reached and found fit. A thing an operator must mend (a wrong
- * password, eviction, too old a version) ends the waiting at once. FAULT_CONFIG or FAULT_TIMEOUT: the sentence says why. */
+ * password, eviction, too old a version) ends the waiting at once. While it waits it says so. Any fault: the sentence says
+ * why, and what to do. */
 enum fault redis_reach(struct redis *redis, uint32_t wait_ms, char sentence[REDIS_SENTENCE_BYTES]) MUST_USE;
 
 struct redis_status {

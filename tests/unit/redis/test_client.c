@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "redis/redis.h"
 
 #include <arpa/inet.h>
@@ -25,7 +26,8 @@
 /* One connection after the other: INFO is answered with the text, whatever comes then with the rest; "" is silence, NULL the
  * end of the connection. */
 struct impostor {
-    const char *version, *rest;
+    const char *version; /* NULL: not even INFO is answered */
+    const char *rest;
     int listener;
     uint16_t port;
     pthread_t thread;
@@ -44,12 +46,13 @@ static void *impostor_run(void *arg)
     snprintf(text, sizeof(text),
              "redis_version:%s\r\nredis_mode:standalone\r\nrun_id:" RUN_ID
              "\r\nmaxmemory_policy:noeviction\r\nloading:0\r\nrole:master\r\n",
-             impostor->version);
+             impostor->version != NULL ? impostor->version : "");
     snprintf(info, sizeof(info), "$%zu\r\n%s\r\n", strlen(text), text);
     while ((fd = accept(impostor->listener, NULL, NULL)) >= 0) {
         bool greeted = false;
         ssize_t got;
         while ((got = recv(fd, bytes, sizeof(bytes), 0)) > 0) {
+            if (impostor->version == NULL) continue;
             if (!greeted)
                 send_all(fd, info);
             else if (impostor->rest == NULL)
@@ -162,7 +165,8 @@ static void where_nobody_is_calls_are_down_and_beyond_the_bound_busy(void **stat
     assert_true(status.calls == 16 && status.down == 10 && status.busy == 6 && status.in_flight == 0 && !status.connected);
     char sentence[REDIS_SENTENCE_BYTES];
     assert_int_equal(redis_reach(redis, 100, sentence), FAULT_TIMEOUT);
-    assert_non_null(strstr(sentence, "connection refused"));
+    assert_non_null(
+        strstr(sentence, "connection refused. Check that it runs there and is well, and the address in the URL;"));
     redis_close(redis);
     close(fd);
 }
@@ -177,6 +181,28 @@ static void too_old_a_server_is_said_so_and_gets_no_call(void **state)
     assert_int_equal(redis_reach(redis, 30000, sentence), FAULT_CONFIG);
     assert_non_null(strstr(sentence, "is version 6.0.16: 6.2 or later is needed."));
     assert_int_equal(calls_make(redis, true).results[REDIS_DOWN], CALLS);
+    redis_close(redis);
+    impostor_close(&impostor);
+}
+
+/* Whoever starts a server sees what it waits for. */
+static void waiting_for_a_server_that_hangs_is_said(void **state)
+{
+    (void)state;
+    static struct log_kept kept[LOG_KEPT];
+    const struct log_ask ask = { .level = LOG_INFO, .max = LOG_KEPT };
+    struct impostor impostor = { .version = NULL };
+    char sentence[REDIS_SENTENCE_BYTES];
+    bool said = false;
+    impostor_open(&impostor);
+    struct redis *redis = redis_at(impostor.port, 0);
+    for (int tries = 0; tries < 5 && !said; tries++) { /* a machine that stands still may miss the moment for it */
+        assert_int_equal(redis_reach(redis, 3500, sentence), FAULT_TIMEOUT);
+        assert_non_null(strstr(sentence, "Redis does not answer. Check that it runs there and is well"));
+        for (size_t i = log_tail(&ask, kept); i-- > 0;)
+            said = said || strstr(kept[i].message, "Redis is not reached yet: waiting for it, ") != NULL;
+    }
+    assert_true(said);
     redis_close(redis);
     impostor_close(&impostor);
 }
@@ -294,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_nobody_is_calls_are_down_and_beyond_the_bound_busy),
         cmocka_unit_test(too_old_a_server_is_said_so_and_gets_no_call),
+        cmocka_unit_test(waiting_for_a_server_that_hangs_is_said),
         cmocka_unit_test(what_was_sent_and_not_answered_is_unknown),
         cmocka_unit_test(answers_to_what_nobody_asked_are_not_taken),
         cmocka_unit_test(a_server_that_falls_silent_is_found_without_a_call),
