@@ -53,6 +53,7 @@ static void read_done(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
         link_lost(link, got == UV_EOF ? "it closed the connection" : uv_strerror((int)got));
         return;
     }
+    link->heard_ms = uv_now(stream->loop);
     bool good = reply_reader_feed(&link->reader, buf->base, (size_t)got);
     while (good && link->node != NULL) {
         const struct redis_reply *reply;

@@ -47,6 +47,7 @@ struct link {
     uint32_t ring_size;   /* a power of two */
     uint64_t first, next; /* sequence numbers: the oldest awaited, and that of the next to be put */
     uint64_t freed_ms;    /* when a call that holds it was last answered */
+    uint64_t heard_ms;    /* when anything came last */
     struct reply_reader reader;
     uint64_t loads[REDIS_SCRIPTS_MAX]; /* where each SCRIPT LOAD ended; 0: never sent */
 };

@@ -360,9 +360,12 @@ static void pulse_feel(uv_timer_t *timer)
         if (!link_put(link, (struct link_entry){ .kind = ENTRY_PULSE }, &ping, 1)) node_break(node, true);
         return;
     }
+    /* What is no call has no time of its own, nor has one that is over; and nobody came to it before what stood ahead of it
+     * was answered. */
     const struct link_entry *oldest = link_entry_at(link, link->first);
-    uint64_t age_ms = (uv_hrtime() - oldest->put_ns) / 1000000;
-    if (oldest->kind == ENTRY_PULSE && age_ms >= client->redis->options.call_ms) node_overdue(node, (uint32_t)age_ms);
+    uint64_t age_ms = (uv_hrtime() - oldest->put_ns) / 1000000, quiet_ms = now_ms - link->heard_ms;
+    if (age_ms > quiet_ms) age_ms = quiet_ms;
+    if (oldest->kind != ENTRY_CALL && age_ms >= client->redis->options.call_ms) node_overdue(node, (uint32_t)age_ms);
 }
 
 static void node_ready(struct redis_node *node)
