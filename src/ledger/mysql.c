@@ -373,7 +373,9 @@ static enum fault writers_lock(struct ledger *ledger, enum transaction kind)
             return FAULT_NONE;
         }
         handle_note(ledger);
-        if (!mysql_may_pass(mysql_of(ledger)->error) || mono_ms() >= until_ms) return mysql_fault_say(ledger, sql);
+        bool again = mysql_may_pass(mysql_of(ledger)->error) && mono_ms() < until_ms;
+        /* A lock without its transaction would keep nobody out. */
+        if (!again || mysql_of(ledger)->rolled_back) return mysql_fault_say(ledger, sql);
     }
 }
 

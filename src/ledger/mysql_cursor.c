@@ -72,9 +72,10 @@ static bool columns_make(struct mysql_cursor *cursor)
 {
     unsigned count = mysql_stmt_field_count(cursor->statement);
     if (count == 0) return true;
-    MYSQL_RES *about = mysql_stmt_result_metadata(cursor->statement);
     cursor->columns = calloc(count, sizeof(*cursor->columns));
-    if (about == NULL || cursor->columns == NULL) return false;
+    if (cursor->columns == NULL) return false;
+    MYSQL_RES *about = mysql_stmt_result_metadata(cursor->statement);
+    if (about == NULL) return false;
     cursor->columns_count = count;
     bool good = true;
     for (unsigned i = 0; i < count; i++) {
@@ -114,23 +115,25 @@ static bool attributes_set(struct mysql_cursor *cursor)
            mysql_stmt_attr_set(cursor->statement, STMT_ATTR_PREFETCH_ROWS, &rows) == 0;
 }
 
-/* On the connection there is now. */
+/* On the connection there is now. What could not be made whole is made anew the next time. */
 static enum fault statement_make(struct mysql_cursor *cursor)
 {
     struct ledger *ledger = cursor->cursor.ledger;
+    uint32_t generation = mysql_of(ledger)->generation;
+    cursor->generation = generation - 1;
     if (cursor->statement != NULL) mysql_stmt_close(cursor->statement);
     columns_free(cursor);
     cursor->statement = mysql_stmt_init(&mysql_of(ledger)->handle);
     if (cursor->statement == NULL) return FAULT_MEMORY;
-    cursor->generation = mysql_of(ledger)->generation;
     if (mysql_stmt_prepare(cursor->statement, cursor->text.sql, (unsigned long)strlen(cursor->text.sql)) != 0 ||
         !attributes_set(cursor)) {
         statement_note(cursor);
-        cursor->generation--;
         return mysql_fault_say(ledger, cursor->text.sql);
     }
     assert(mysql_stmt_param_count(cursor->statement) == cursor->text.positions);
-    return columns_make(cursor) ? FAULT_NONE : FAULT_MEMORY;
+    if (!columns_make(cursor)) return FAULT_MEMORY;
+    cursor->generation = generation;
+    return FAULT_NONE;
 }
 
 enum fault mysql_prepare_statement(struct ledger *ledger, enum statement id, struct cursor **out)

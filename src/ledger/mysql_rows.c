@@ -6,6 +6,7 @@
 #include "ledger/mysql_cursor.h"
 
 #include <assert.h>
+#include <errmsg.h>
 #include <mysqld_error.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +73,10 @@ static MYSQL_STMT *statement_for(struct mysql_cursor *cursor, int size)
     size_t room = rows->head_len + sizes[size] * (strlen(rows->tuple.sql) + strlen(bulk->separator)) + strlen(bulk->tail) +
                   1;
     char *sql = malloc(room);
-    if (sql == NULL) return NULL;
+    if (sql == NULL) {
+        mysql_note(cursor->cursor.ledger, CR_OUT_OF_MEMORY, "no memory for a statement");
+        return NULL;
+    }
     size_t len = (size_t)snprintf(sql, room, "%.*s", (int)rows->head_len, bulk->head);
     for (unsigned i = 0; i < sizes[size]; i++)
         len += (size_t)snprintf(sql + len, room - len, "%s%s", i == 0 ? "" : bulk->separator, rows->tuple.sql);
@@ -143,7 +147,10 @@ enum step mysql_queue(struct cursor *cursor)
     size_t bytes = 0;
     if (rows->bulk.tuple == NULL) rows_plan(mine);
     for (unsigned i = 0; i < rows->tuple.positions; i++) bytes += mine->values[rows->tuple.numbers[i]].bytes.len;
-    if (!rows_room(mine, bytes)) return STEP_FAILED;
+    if (!rows_room(mine, bytes)) {
+        mysql_note(cursor->ledger, CR_OUT_OF_MEMORY, "no memory for a row");
+        return STEP_FAILED;
+    }
     for (unsigned i = 0; i < rows->tuple.positions; i++) {
         unsigned number = rows->tuple.numbers[i];
         struct mysql_value *value = &rows->values[(size_t)rows->count * rows->tuple.positions + i];
@@ -151,7 +158,7 @@ enum step mysql_queue(struct cursor *cursor)
         if (value->type == MYSQL_TYPE_LONGLONG) continue;
         value->offset = rows->used;
         value->len = (unsigned long)mine->values[number].bytes.len;
-        memcpy(rows->bytes + rows->used, mine->values[number].bytes.data, value->len);
+        if (value->len > 0) memcpy(rows->bytes + rows->used, mine->values[number].bytes.data, value->len);
         rows->used += value->len;
     }
     return ++rows->count < MYSQL_ROWS_MAX ? STEP_DONE : mysql_flush(cursor);

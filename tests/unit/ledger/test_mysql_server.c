@@ -42,6 +42,7 @@ static struct impostor {
     /* What it is told to do. */
     const char *_Atomic mute_at;   /* a question that has this in it is not answered; NULL: each is */
     _Atomic bool unsafe_to_others; /* who are called "other" */
+    _Atomic bool deadlock_next;    /* the lock of those who write is refused once */
     _Atomic bool unsafe_at_times;  /* every other time it is asked */
     /* What it has seen. */
     _Atomic bool muted;
@@ -147,6 +148,15 @@ static void row_send(int fd, const char *figures)
     packet_send(fd, number, end, sizeof(end));
 }
 
+static void lock_send(int fd)
+{
+    static const char deadlock[] = "\xff\xbd\x04#40001Deadlock found"; /* 1213 */
+    if (atomic_exchange(&impostor.deadlock_next, false))
+        packet_send(fd, 1, deadlock, sizeof(deadlock) - 1);
+    else
+        row_send(fd, "0");
+}
+
 static void safety_send(unsigned peer)
 {
     unsigned asked = atomic_fetch_add(&impostor.safety_asked, 1);
@@ -163,6 +173,8 @@ static void question_answer(unsigned peer, const char *question)
         atomic_store(&impostor.muted, true);
     else if (strstr(question, SAFETY) != NULL)
         safety_send(peer);
+    else if (strstr(question, "hooks_version") != NULL)
+        lock_send(fd);
     else if (strstr(question, "information_schema") != NULL)
         row_send(fd, "91");
     else if (strstr(question, "FROM meta") != NULL)
@@ -305,6 +317,19 @@ static void also_one_who_is_patient_gives_up_a_server_that_never_answered(void *
     assert_int_equal(lines_with(place, "it has not answered in time (2013); check that the server there is well"), 1);
 }
 
+/* With it the transaction is gone: the same lock taken again would be that of nobody. */
+static void a_deadlock_over_the_first_lock_ends_the_transaction(void **state)
+{
+    struct ledger_place *place = *state;
+    struct ledger *ledger;
+    assert_int_equal(ledger_open(&ledger, place, LEDGER_OWNER), FAULT_NONE);
+    atomic_store(&impostor.deadlock_next, true);
+    assert_int_equal(ledger_begin(ledger, TRANSACTION_WRITE), FAULT_TIMEOUT);
+    assert_int_equal(ledger_begin(ledger, TRANSACTION_WRITE), FAULT_NONE);
+    ledger_undo(ledger);
+    ledger_close(ledger);
+}
+
 static void the_watch_waits_a_second_for_each_answer(void **state)
 {
     struct ledger_place *place = *state;
@@ -390,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_server_that_hangs_while_a_ledger_is_opened_is_said_and_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(also_one_who_is_patient_gives_up_a_server_that_never_answered, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_deadlock_over_the_first_lock_ends_the_transaction, setup, teardown),
         cmocka_unit_test_setup_teardown(the_watch_waits_a_second_for_each_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_start_is_not_kept_waiting_by_a_server_that_falls_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(what_every_connection_finds_is_said_once_and_asked_about_with_pauses, setup,
