@@ -143,11 +143,12 @@ static void bind_orders(struct cursor *s, const struct ledger_orders_query *quer
     bind_number(s, 8, span->from);
 }
 
-static enum fault order_last(struct ledger *ledger, uint64_t *no)
+static enum fault order_last(struct ledger *ledger, uint64_t before, uint64_t *no)
 {
     struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_ORDERS_LAST, &s);
     if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, before);
     enum step step = cursor_step(s);
     *no = step == STEP_ROW ? (uint64_t)column_number(s, 0) : 0;
     return statement_close(ledger, STATEMENT_ORDERS_LAST, step);
@@ -190,42 +191,47 @@ static enum fault span_find(struct ledger *ledger, const struct ledger_orders_qu
     *span = (struct span){ .below = below(query->after) };
     if (query->from_ms == 0 && query->to_ms == 0) return FAULT_NONE;
     uint64_t last, end = span->below;
-    enum fault fault = order_last(ledger, &last);
+    enum fault fault = order_last(ledger, INT64_MAX, &last);
     if (fault == FAULT_NONE && query->from_ms != 0) fault = order_since(ledger, query->from_ms, last, &span->from);
     if (fault == FAULT_NONE && query->to_ms != 0) fault = order_since(ledger, query->to_ms, last, &end);
     if (end < span->below) span->below = end;
     return fault;
 }
 
-/* Where there are no eras, all numbers are of one. */
-static uint32_t era_shift(const struct ledger *ledger)
+struct buyer_list {
+    const struct ledger_orders_query *query;
+    struct span span;
+    void (*visit)(void *arg, const struct order *order);
+    void *arg;
+    uint32_t count;
+};
+
+static enum fault buyer_list_on(struct ledger *ledger, enum statement id, uint64_t era, struct buyer_list *list)
 {
-    return ledger->driver->eras ? ORDERS_ERA_BITS : 63;
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, id, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_orders(s, list->query, &list->span);
+    bind_number(s, 4, list->query->limit - list->count);
+    if (id == STATEMENT_ORDERS_LIST_BUYER_ERA) bind_number(s, 7, era);
+    return orders_list(ledger, id, list->visit, list->arg, &list->count);
 }
 
-/* Era by era, the newest first, until the list is full. */
+/* The newest first: those that one index has, then, where there are eras, one after the other until the list is full. */
 static enum fault orders_of_buyer(struct ledger *ledger, const struct ledger_orders_query *query,
                                   void (*visit)(void *arg, const struct order *order), void *arg)
 {
-    uint64_t last;
-    struct span span;
-    enum fault fault = span_find(ledger, query, &span);
-    if (fault == FAULT_NONE) fault = order_last(ledger, &last);
-    if (fault != FAULT_NONE) return fault;
-    if (span.below < last) last = span.below;
+    struct buyer_list list = { .query = query, .visit = visit, .arg = arg };
+    enum fault fault = span_find(ledger, query, &list.span);
+    if (fault == FAULT_NONE) fault = buyer_list_on(ledger, STATEMENT_ORDERS_LIST_BUYER, 0, &list);
+    if (fault != FAULT_NONE || !ledger->driver->eras) return fault;
 
-    uint32_t count = 0, shift = era_shift(ledger);
-    for (uint64_t eras = (last >> shift) + 1; eras > span.from >> shift && count < query->limit; eras--) {
-        struct cursor *s;
-        fault = statement_open(ledger, STATEMENT_ORDERS_LIST_BUYER, &s);
-        if (fault != FAULT_NONE) return fault;
-        bind_orders(s, query, &span);
-        bind_number(s, 4, query->limit - count);
-        bind_number(s, 7, eras - 1);
-        fault = orders_list(ledger, STATEMENT_ORDERS_LIST_BUYER, visit, arg, &count);
-        if (fault != FAULT_NONE) return fault;
-    }
-    return FAULT_NONE;
+    uint64_t last, before = list.span.below < ORDERS_OF_NODES ? list.span.below : ORDERS_OF_NODES;
+    fault = order_last(ledger, before, &last);
+    uint64_t from = list.span.from >> ORDERS_ERA_BITS, eras = (last >> ORDERS_ERA_BITS) + 1;
+    for (; fault == FAULT_NONE && eras > from && list.count < query->limit; eras--)
+        fault = buyer_list_on(ledger, STATEMENT_ORDERS_LIST_BUYER_ERA, eras - 1, &list);
+    return fault;
 }
 
 enum fault ledger_orders(struct ledger *ledger, const struct ledger_orders_query *query,
@@ -271,31 +277,44 @@ enum fault ledger_sales_of(struct ledger *ledger, const struct ledger_page *page
     return damaged ? FAULT_DAMAGE : fault;
 }
 
-/* Era by era, the oldest first. What is skipped is stepped over, as an OFFSET would. */
+struct won_list {
+    const struct ledger_page *page;
+    void (*visit)(void *arg, const struct sale *sale);
+    void *arg;
+    uint64_t seen;
+    uint32_t count;
+};
+
+/* What is skipped is stepped over, as an OFFSET would. */
+static enum fault won_list_on(struct ledger *ledger, enum statement id, uint64_t era, struct won_list *list)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, id, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, list->page->name);
+    if (id == STATEMENT_SALES_WON_ERA) bind_number(s, 2, era);
+    struct sale sale;
+    bool damaged = false;
+    enum step step = STEP_DONE;
+    while (!damaged && list->count < list->page->limit && (step = cursor_step(s)) == STEP_ROW) {
+        if (list->seen++ < list->page->skip) continue;
+        damaged = !row_sale(s, &sale);
+        if (!damaged) list->visit(list->arg, &sale);
+        list->count++;
+    }
+    fault = statement_close(ledger, id, step);
+    return damaged ? FAULT_DAMAGE : fault;
+}
+
+/* The oldest first: era by era, where there are any, then those that one index has. */
 enum fault ledger_sales_won(struct ledger *ledger, const struct ledger_page *page,
                             void (*visit)(void *arg, const struct sale *sale), void *arg)
 {
-    uint64_t last, seen = 0;
-    enum fault fault = order_last(ledger, &last);
-    if (fault != FAULT_NONE) return fault;
-    uint32_t count = 0;
-    for (uint64_t era = 0; era <= last >> era_shift(ledger) && count < page->limit; era++) {
-        struct cursor *s;
-        fault = statement_open(ledger, STATEMENT_SALES_WON, &s);
-        if (fault != FAULT_NONE) return fault;
-        bind_slice(s, 1, page->name);
-        bind_number(s, 2, era);
-        struct sale sale;
-        bool damaged = false;
-        enum step step = STEP_DONE;
-        while (!damaged && count < page->limit && (step = cursor_step(s)) == STEP_ROW) {
-            if (seen++ < page->skip) continue;
-            damaged = !row_sale(s, &sale);
-            if (!damaged) visit(arg, &sale);
-            count++;
-        }
-        fault = statement_close(ledger, STATEMENT_SALES_WON, step);
-        if (damaged || fault != FAULT_NONE) return damaged ? FAULT_DAMAGE : fault;
-    }
-    return FAULT_NONE;
+    struct won_list list = { .page = page, .visit = visit, .arg = arg };
+    uint64_t last = 0;
+    enum fault fault = ledger->driver->eras ? order_last(ledger, ORDERS_OF_NODES, &last) : FAULT_NONE;
+    uint64_t eras = ledger->driver->eras ? (last >> ORDERS_ERA_BITS) + 1 : 0;
+    for (uint64_t era = 0; fault == FAULT_NONE && era < eras && list.count < page->limit; era++)
+        fault = won_list_on(ledger, STATEMENT_SALES_WON_ERA, era, &list);
+    return fault == FAULT_NONE ? won_list_on(ledger, STATEMENT_SALES_WON, 0, &list) : fault;
 }

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TEXT_OF_(token) #token
-#define TEXT_OF(macro) TEXT_OF_(macro)
+#define ORDERS_BY_BUYER_OF_NODES                                                                                            \
+    "CREATE INDEX IF NOT EXISTS orders_by_buyer_of_nodes ON orders (buyer) WHERE no >= " TEXT_OF(ORDERS_OF_NODES)
 
 /* Names compare as bytes (SQLite's BINARY): Ann is not ann. Times are milliseconds since 1970; 0 means none in closes_ms,
  * pay_within_s, pay_by_ms, ended_ms, tokens_max, admit_max, the numbers of a line, event_id and token_nonce, -1 means none
@@ -18,7 +18,8 @@
  *
  * Buyers come in no order. In one index of all buyers nearly every order of a transaction would change a page of its own,
  * and filing would slow down as the ledger grows; within an era of numbers the pages that change are few and stay in the
- * cache. Who asks for a buyer's orders asks era by era, the newest first.
+ * cache. Who asks for a buyer's orders asks era by era, the newest first. Numbers that nodes make would be of an era each:
+ * they have one index of all buyers, which is made where an earlier release has not.
  *
  * nth tells a buyer's orders that count apart where several nodes file them: at most one has each nth, and nth is at most
  * grabs_per_buyer_max. It is NULL where the order does not count, and where one engine has decided all: its orders need no
@@ -328,6 +329,7 @@ enum fault schema_make(struct ledger *ledger)
     } else if (fault == FAULT_NONE) {
         fault = meta == 0 ? tables_create(ledger) : version_check(ledger);
     }
+    if (fault == FAULT_NONE) fault = sqlite_run(ledger, ORDERS_BY_BUYER_OF_NODES);
     if (fault == FAULT_NONE) fault = sqlite_run(ledger, "COMMIT");
     if (fault != FAULT_NONE) sqlite_undo(ledger);
     return fault;

@@ -6,8 +6,15 @@
 
 struct ledger;
 
+/* For numbers in statements. */
+#define TEXT_OF_(token) #token
+#define TEXT_OF(macro) TEXT_OF_(macro)
+
 #define SCHEMA_VERSION 4
 #define ORDERS_ERA_BITS 16 /* order numbers that differ only in these bits are of one era */
+/* Numbers from here on are made by nodes, of the time: they lie far apart, and have an index of their own instead. No engine
+ * comes to so many decisions. */
+#define ORDERS_OF_NODES 1099511627776
 
 /* Makes the tables in an empty database, in one transaction, or checks the version of those that are there. Two processes
  * may do so at the same time. */

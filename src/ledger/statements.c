@@ -2,6 +2,7 @@
 #include "ledger/database.h"
 #include "ledger/events.h"
 #include "ledger/outbox.h"
+#include "ledger/schema.h"
 
 /* As sale_state_at() of the engine: the first that applies. The numbers are those of enum sale_state. ?1 is now. */
 #define STATE_AT                                                                                                            \
@@ -25,6 +26,13 @@ _Static_assert(SALE_UPCOMING == 0 && SALE_RUNNING == 1 && SALE_PAUSED == 2 && SA
 #define SELLER_NEWEST_ENDED                                                                                                 \
     "SELECT n.no FROM orders AS n INDEXED BY orders_ended"                                                                  \
     " WHERE n.state = ?3 AND n.state > 1 AND n.sale = s.id AND n.no < ?2 AND n.no >= ?8 ORDER BY n.no DESC LIMIT ?4"
+
+/* What schema.c has an index for, in the same words: a ledger of an earlier release that is only read has none, and all of
+ * these orders are looked through. */
+#define OF_NODES "no >= " TEXT_OF(ORDERS_OF_NODES)
+#define OF_BUYER                                                                                                            \
+    "no < ?2 AND no >= ?8 AND (?3 < 0 OR state = ?3) AND (?6 = 0 OR sale = ?6)"                                             \
+    " AND (?1 = '' OR (SELECT seller FROM sales WHERE id = sale) = ?1) ORDER BY no DESC LIMIT ?4"
 
 /* A hold ends once (P6): a row changes only from the state the decision found. */
 #define ORDER_AS_IT_WAS " WHERE no = ?1 AND sale = ?2 AND units = ?3"
@@ -201,7 +209,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_TOKENS_EACH] = "SELECT " TOKEN_COLUMNS " FROM tokens ORDER BY nonce",
 
     [STATEMENT_ORDER_PLACE] = "SELECT count(*) FROM orders INDEXED BY orders_by_sale WHERE sale = ?1 AND no <= ?2",
-    [STATEMENT_ORDERS_LAST] = "SELECT coalesce(max(no), 0) FROM orders",
+    [STATEMENT_ORDERS_LAST] = "SELECT coalesce(max(no), 0) FROM orders WHERE no < ?1",
     [STATEMENT_ORDERS_FROM] = "SELECT no, won_ms FROM orders WHERE no >= ?1 ORDER BY no LIMIT 1",
 
     [STATEMENT_SALES_LIST] = "SELECT " SALE_COLUMNS " FROM sales WHERE id < ?2 AND (?3 < 0 OR " STATE_AT " = ?3)"
@@ -217,15 +225,16 @@ const char *const statement_sql[STATEMENT_COUNT] = {
 
     [STATEMENT_SALES_PAGE] = "SELECT " SALE_COLUMNS " FROM sales INDEXED BY sales_by_seller"
                              " WHERE seller = ?1 ORDER BY id LIMIT ?2 OFFSET ?3",
-    [STATEMENT_SALES_WON] = "SELECT " SALE_COLUMNS " FROM orders INDEXED BY orders_by_buyer CROSS JOIN sales ON id = sale"
-                            " WHERE era = ?2 AND buyer = ?1 AND state <= 1 ORDER BY no",
+    [STATEMENT_SALES_WON] = "SELECT " SALE_COLUMNS " FROM orders CROSS JOIN sales ON id = sale"
+                            " WHERE buyer = ?1 AND " OF_NODES " AND state <= 1 ORDER BY no",
+    [STATEMENT_SALES_WON_ERA] = "SELECT " SALE_COLUMNS " FROM orders INDEXED BY orders_by_buyer"
+                                " CROSS JOIN sales ON id = sale WHERE era = ?2 AND buyer = ?1 AND state <= 1 ORDER BY no",
 
     [STATEMENT_ORDERS_LIST] = "SELECT " ORDER_COLUMNS " FROM orders"
                               " WHERE no < ?2 AND no >= ?8 AND (?3 < 0 OR state = ?3) ORDER BY no DESC LIMIT ?4",
-    [STATEMENT_ORDERS_LIST_BUYER] =
-        "SELECT " ORDER_COLUMNS " FROM orders INDEXED BY orders_by_buyer"
-        " WHERE era = ?7 AND buyer = ?5 AND no < ?2 AND no >= ?8 AND (?3 < 0 OR state = ?3) AND (?6 = 0 OR sale = ?6)"
-        " AND (?1 = '' OR (SELECT seller FROM sales WHERE id = sale) = ?1) ORDER BY no DESC LIMIT ?4",
+    [STATEMENT_ORDERS_LIST_BUYER] = "SELECT " ORDER_COLUMNS " FROM orders WHERE buyer = ?5 AND " OF_NODES " AND " OF_BUYER,
+    [STATEMENT_ORDERS_LIST_BUYER_ERA] =
+        "SELECT " ORDER_COLUMNS " FROM orders INDEXED BY orders_by_buyer WHERE era = ?7 AND buyer = ?5 AND " OF_BUYER,
     [STATEMENT_ORDERS_LIST_SALE] =
         "SELECT " ORDER_COLUMNS " FROM orders INDEXED BY orders_by_sale"
         " WHERE sale = ?6 AND no < ?2 AND no >= ?8 AND (?3 < 0 OR state = ?3)"

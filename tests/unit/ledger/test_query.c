@@ -1,7 +1,9 @@
 /* What people ask: single look-ups, lists with filters and cursors. */
 #include "fixture.h"
+#include "ledger/schema.h"
 #include "ledger/sqlite.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -342,6 +344,7 @@ static void no_list_scans_a_table(void **state)
         { STATEMENT_ORDERS_LIST_SELLER_ENDED, true },
         { STATEMENT_ORDERS_LIST, false },
         { STATEMENT_ORDERS_LIST_BUYER, false },
+        { STATEMENT_ORDERS_LIST_BUYER_ERA, false },
         { STATEMENT_ORDERS_LIST_SALE, false },
         { STATEMENT_ORDERS_LIST_SELLER, true },
         { STATEMENT_ORDERS_FROM, false },
@@ -352,6 +355,7 @@ static void no_list_scans_a_table(void **state)
         { STATEMENT_SALES_LIST_EVENT, false },
         { STATEMENT_SALES_PAGE, false },
         { STATEMENT_SALES_WON, false },
+        { STATEMENT_SALES_WON_ERA, false },
         { STATEMENT_ORDER_EXPIRE, false },
         { STATEMENT_ORDER_PAY, false },
         { STATEMENT_ORDER_CANCEL, false },
@@ -375,16 +379,30 @@ static void no_list_scans_a_table(void **state)
     sqlite3_close(db);
 }
 
-/* The index of buyers is cut into eras of 65,536 numbers: a list must pass their borders as if they were not there. */
+/* The index of buyers is cut into eras of 65,536 numbers, and has none of those that nodes make: a list must pass the
+ * borders as if they were not there. */
 static void a_buyers_list_passes_the_borders_of_eras(void **state)
 {
     struct fixture *f = *state;
-    static const uint64_t numbers[] = { 1, 2, 65535, 65536, 65537, 131071, 131072, 500000, 500001, 700000 };
+    static const uint64_t numbers[] = { 1,
+                                        2,
+                                        65535,
+                                        65536,
+                                        65537,
+                                        131071,
+                                        131072,
+                                        500000,
+                                        700000,
+                                        ORDERS_OF_NODES,
+                                        UINT64_C(380000000000000000),
+                                        UINT64_C(390000000000000000),
+                                        UINT64_C(390000000000000001) };
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
     for (int i = 0; i < NUMBERS; i++) {
         char sql[128];
-        snprintf(sql, sizeof(sql), "INSERT INTO orders VALUES (%d, 1, '%s', 1, 0, 1, 1, 0, '', 0, '', 0, 0, '', NULL)",
-                 (int)numbers[i], i == NUMBERS - 1 ? "bob" : "ann");
+        snprintf(sql, sizeof(sql),
+                 "INSERT INTO orders VALUES (%" PRIu64 ", 1, '%s', 1, 0, 1, 1, 0, '', 0, '', 0, 0, '', NULL)", numbers[i],
+                 i == NUMBERS - 1 ? "bob" : "ann");
         outside(f, sql);
     }
     for (uint32_t limit = 1; limit <= 20; limit++) {
