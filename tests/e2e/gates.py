@@ -1,7 +1,7 @@
 """Where the gates of the tests are: in the server itself, or with STAMPEDE_GATE=redis in a Redis, where each data folder has keys of its own.
 
-Many test files share one Redis when STAMPEDE_GATE_PORT says where it is; else each pytest starts one. Redis needs a ledger that nodes can share:
-STAMPEDE_LEDGER=mysql."""
+Many test files share one Redis when STAMPEDE_GATE_PORT says where it is; else each pytest starts one. Nodes that share it need a ledger that they
+can share, STAMPEDE_LEDGER=mysql; one alone may have its own."""
 
 import atexit
 import hashlib
