@@ -169,6 +169,10 @@ static bool config_agrees(const struct config *config, struct config_mistake *mi
                     config->resp);
         return false;
     }
+    if (config->webhook_retry_ms_min > config->webhook_retry_ms_max) {
+        mistake_say(mistake, "webhook_retry_ms_min is longer than webhook_retry_ms_max: the first wait is the shortest");
+        return false;
+    }
     return lines_complete(config, mistake);
 }
 

@@ -205,6 +205,14 @@ static void a_certificate_needs_its_key_and_a_key_its_certificate(void **state)
     assert_int_equal(load_flags(FLAGS("--tls-key", "k.pem", "--tls-cert", "c.pem")), FAULT_NONE);
 }
 
+static void the_first_wait_of_a_webhook_is_no_longer_than_the_longest(void **state)
+{
+    (void)state;
+    assert_int_equal(load_flags(FLAGS("--webhook-retry-ms-min", "2000", "--webhook-retry-ms-max", "1999")), FAULT_CONFIG);
+    assert_non_null(strstr(mistake.text, "webhook_retry_ms_min is longer than webhook_retry_ms_max"));
+    assert_int_equal(load_flags(FLAGS("--webhook-retry-ms-min", "2000", "--webhook-retry-ms-max", "2000")), FAULT_NONE);
+}
+
 /* One rule for all of them, wherever the name stands. */
 static void a_relative_name_of_a_secret_is_of_the_credentials_directory(void **state)
 {
@@ -399,6 +407,7 @@ int main(void)
         cmocka_unit_test(mistakes_among_flags_name_the_flag),
         cmocka_unit_test(mistakes_in_the_environment_name_the_variable),
         cmocka_unit_test(a_certificate_needs_its_key_and_a_key_its_certificate),
+        cmocka_unit_test(the_first_wait_of_a_webhook_is_no_longer_than_the_longest),
         cmocka_unit_test(a_relative_name_of_a_secret_is_of_the_credentials_directory),
         cmocka_unit_test(a_path_of_a_secret_that_is_too_long_is_a_mistake),
         cmocka_unit_test(every_path_of_a_secret_follows_the_rule),
