@@ -114,17 +114,31 @@ static bool mended_before(struct keeper *keeper, uint64_t sale_id)
     return false;
 }
 
-/* Whether it took long and came to nothing. One whose Redis is away is not tried: it is asked for again by whoever needs it,
- * but that it is to be mended is known only here. */
+static void mended_forget(struct keeper *keeper, uint64_t sale_id)
+{
+    for (int i = 0; i < KEEPER_MENDED; i++) {
+        if (keeper->mended[i].sale_id == sale_id) keeper->mended[i] = (struct mended){ .sale_id = 0 };
+    }
+}
+
+/* That a sale is to be mended is known only here: whoever needs it built asks again, and nobody asks for that. There are
+ * never so many of these that no other ask has room. */
+static void mend_keep(struct keeper *keeper, uint64_t sale_id)
+{
+    pthread_mutex_lock(&keeper->lock);
+    if (keeper->rebuilds.count < KEEPER_ASKS_MAX / 2) ask_put(&keeper->rebuilds, sale_id, true);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+/* Whether it took long and came to nothing. One whose Redis is away is not tried. */
 static bool rebuild_was_waited_for(struct keeper *keeper, uint64_t sale_id, bool anyway)
 {
     uint64_t began_ms = mono_ms();
-    if (sale_is_away(keeper, sale_id)) {
-        if (anyway) keeper_ask_rebuild(keeper, sale_id, true);
-        return false;
-    }
-    bool done = sale_rebuild(keeper, sale_id, anyway && !mended_before(keeper, sale_id));
-    return !done && mono_ms() - began_ms >= WAITED_MS;
+    bool away = sale_is_away(keeper, sale_id), mend = anyway && !away && !mended_before(keeper, sale_id);
+    bool waited = !away && !sale_rebuild(keeper, sale_id, mend) && mono_ms() - began_ms >= WAITED_MS;
+    if (mend && waited) mended_forget(keeper, sale_id);
+    if ((anyway && away) || (mend && waited)) mend_keep(keeper, sale_id);
+    return waited;
 }
 
 void rebuilds_do(struct keeper *keeper)

@@ -17,6 +17,7 @@
 static struct keeper keeper;
 static struct {
     uint64_t silent, away; /* sales; 0: none */
+    bool away_all;
     uint64_t ledger_lost_by;
     struct ledger *ledger;
     uint64_t tried[16];
@@ -39,7 +40,7 @@ bool sale_rebuild(struct keeper *asked, uint64_t sale_id, bool anyway)
 bool sale_is_away(struct keeper *asked, uint64_t sale_id)
 {
     assert_ptr_equal(asked, &keeper);
-    return sale_id == world.away;
+    return world.away_all || sale_id == world.away;
 }
 
 bool keeper_stopping(struct keeper *asked)
@@ -115,6 +116,30 @@ static void those_behind_one_that_does_not_answer_are_built_in_the_next_turn(voi
     turn_tries(TRIES(0));
 }
 
+/* What came to nothing because Redis fell silent just then is not taken for done, nor for done a moment ago. */
+static void a_mend_that_was_waited_for_in_vain_is_tried_again(void **state)
+{
+    (void)state;
+    world.silent = 1;
+    keeper_mend(&keeper, 1);
+    keeper_rebuild(&keeper, 2);
+    turn_tries(TRIES(1));
+    world.silent = 0;
+    turn_tries(TRIES(2, 1));
+    assert_true(world.anyway[1]);
+    turn_tries(TRIES(0));
+}
+
+static void mends_of_one_that_is_away_leave_room_for_others(void **state)
+{
+    (void)state;
+    world.away_all = true;
+    for (uint64_t sale_id = 1; sale_id <= KEEPER_ASKS_MAX; sale_id++) keeper_mend(&keeper, sale_id);
+    turn_tries(TRIES(0));
+    keeper_rebuild(&keeper, KEEPER_ASKS_MAX + 1);
+    assert_int_equal(keeper.rebuilds.count, KEEPER_ASKS_MAX / 2 + 1);
+}
+
 static void one_whose_redis_is_away_costs_the_others_nothing(void **state)
 {
     (void)state;
@@ -154,6 +179,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(asked_often_it_is_done_once),
         CASE(those_behind_one_that_does_not_answer_are_built_in_the_next_turn),
+        CASE(a_mend_that_was_waited_for_in_vain_is_tried_again),
+        CASE(mends_of_one_that_is_away_leave_room_for_others),
         CASE(one_whose_redis_is_away_costs_the_others_nothing),
         CASE(those_that_the_ledger_did_not_live_for_wait_for_it),
     };
