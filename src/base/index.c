@@ -48,6 +48,7 @@ void index_put(struct index *index, uint32_t cell)
     *link_of(index, cell) = *head;
     *head = cell;
     index->count++;
+    index->puts++;
 }
 
 /* Where the number of this cell is written: its bucket's head or the link of the cell before it. */
@@ -105,6 +106,6 @@ uint32_t index_next(const struct index *index, uint32_t cell)
 
 uint64_t index_bytes(const struct index *index)
 {
-    uint64_t scattered = index->count * PAGE_BYTES;
-    return scattered < index->buckets.size ? scattered : index->buckets.size;
+    uint64_t pages = index->buckets.size / PAGE_BYTES;
+    return index->puts < pages ? index->puts * PAGE_BYTES : index->buckets.size;
 }

@@ -15,6 +15,7 @@ struct index {
     uint32_t hash_offset; /* of the uint32_t hash in a cell */
     uint32_t link_offset; /* of the uint32_t link in a cell */
     uint32_t count;
+    uint64_t puts; /* ever */
     uint32_t mask; /* of the hash; one less than there are buckets */
 };
 
@@ -28,6 +29,6 @@ void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /
 void index_prefetch(const struct index *index, uint32_t hash); /* its bucket will be asked for soon */
 uint32_t index_first(const struct index *index, uint32_t hash);
 uint32_t index_next(const struct index *index, uint32_t cell);
-uint64_t index_bytes(const struct index *index); /* of memory touched, at most, as long as none has been removed */
+uint64_t index_bytes(const struct index *index); /* of memory touched, at most */
 
 #endif

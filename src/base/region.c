@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /* NORESERVE: the tables are sized for the largest crowd we allow and mostly stay untouched; without it the kernel would
- * refuse a reservation larger than the machine's memory. Huge pages are not asked for unless by region_huge(): a server with
- * one small sale stays small. */
+ * refuse a reservation larger than the machine's memory. Huge pages are refused, which some systems give unasked, unless by
+ * region_huge(): a server with one small sale stays small. */
 enum fault region_open(struct region *region, size_t size)
 {
     assert(size > 0);
@@ -24,6 +24,7 @@ enum fault region_open(struct region *region, size_t size)
         *region = (struct region){ 0 };
         return FAULT_MEMORY;
     }
+    (void)madvise(base, size, MADV_NOHUGEPAGE); /* a system without them knows nothing of it */
     *region = (struct region){ .base = base, .size = size };
     return FAULT_NONE;
 }

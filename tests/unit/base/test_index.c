@@ -227,8 +227,8 @@ static void what_is_touched_is_counted_up_to_the_whole_table(void **state)
     struct world world;
     world_open(&world, CELLS);
     assert_int_equal(index_bytes(&world.index), 0);
-    (void)world_put(&world, 1, 1);
-    assert_int_equal(index_bytes(&world.index), 4096);
+    index_remove(&world.index, world_put(&world, 1, 1));
+    assert_int_equal(index_bytes(&world.index), 4096); /* the page stays */
     for (uint32_t key = 2; key <= CELLS; key++) (void)world_put(&world, key, key);
     assert_int_equal(index_bytes(&world.index), world.index.buckets.size);
     world_close(&world);
