@@ -33,7 +33,8 @@ struct command_places {
     bool replica; /* read counts */
 };
 bool command_places(struct command_places *out, const struct config *config);
-/* Whether the options of the ledger can be read together, as far as nobody has to be asked for it; false has said why. */
+/* Whether the options of the ledger can be read together, as far as nobody has to be asked for it. False: mistake says
+ * why. */
 bool command_ledger_good(const struct config *config, char mistake[LEDGER_MISTAKE_BYTES]);
 /* The operator's own identity provider; its texts are those of config. */
 struct people_external command_identity(const struct config *config);

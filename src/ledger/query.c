@@ -226,7 +226,7 @@ static enum fault orders_of_buyer(struct ledger *ledger, const struct ledger_ord
     if (fault == FAULT_NONE) fault = buyer_list_on(ledger, STATEMENT_ORDERS_LIST_BUYER, 0, &list);
     if (fault != FAULT_NONE || !ledger->driver->eras) return fault;
 
-    uint64_t last, before = list.span.below < ORDERS_OF_NODES ? list.span.below : ORDERS_OF_NODES;
+    uint64_t last = 0, before = list.span.below < ORDERS_OF_NODES ? list.span.below : ORDERS_OF_NODES;
     fault = order_last(ledger, before, &last);
     uint64_t from = list.span.from >> ORDERS_ERA_BITS, eras = (last >> ORDERS_ERA_BITS) + 1;
     for (; fault == FAULT_NONE && eras > from && list.count < query->limit; eras--)

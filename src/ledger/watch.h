@@ -1,7 +1,7 @@
 /* watch: whether the database of a ledger answers, found out by one thread for all connections of the server.
  *
- * It asks every half second, and at once when a connection was lost or somebody doubts; then it also writes, and only what
- * was written makes well again. A database that hangs costs whoever meets it first a second or two. From then on nobody
+ * It asks every half second, and within a tenth when a connection was lost or somebody doubts; then it also writes, and only
+ * what was written makes well again. A database that hangs costs whoever meets it first a second or two. From then on nobody
  * waits for it: while it is SILENT whatever the connections of the place are asked is FAULT_TIMEOUT at once, and the probe
  * of the watch alone decides when that ends. With every question it looks whether the server keeps what it commits. One that
  * did not is believed again after three seconds of doing so: behind a proxy two servers may answer in turn. */
