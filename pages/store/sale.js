@@ -61,6 +61,8 @@ class SalePage {
     this.ordersPending = 0;
     this.attempt = new Attempt(sale, signal, () => this.attempted());
     this.build();
+    this.looksAsked = 0; // the same of the sale itself
+    this.looksHeard = 0;
   }
 
   build() {
@@ -174,8 +176,13 @@ class SalePage {
   /* The sale as it stands now; where it is the same as before, only that is said, and no time. */
   async look(fresh = false) {
     const answer = await ask('GET', `/v1/sales/${this.sale.id}`, { etag: fresh || clockIsOld() ? null : this.etag, signal: this.signal });
-    if (answer.status === 304 || !answer.ok) return answer.status === 304;
+    if (!answer.ok) return false;
+    if (asked < this.looksHeard) return true;
+    this.looksHeard = asked;
+    if (answer.status === 304) return true;
     this.etag = answer.etag;
+    this.looksAsked += 1;
+    const asked = this.looksAsked;
     this.sale = answer.body;
     this.attempt.sale = answer.body;
     this.update();

@@ -37,6 +37,23 @@ LATE = """{
     return answer;
   };
 }"""
+# The first answer about the path $1 that is news to whoever had asked before comes when letGo() is called, which is there once the server has
+# answered. window.looks counts requests for that path which say what they have.
+STALE = """{
+  const real = window.fetch;
+  let first = true;
+  window.looks = 0;
+  window.fetch = async (path, options) => {
+    const look = path === $1 && options.headers['If-None-Match'] !== undefined;
+    if (look) window.looks += 1;
+    const answer = await real(path, options);
+    if (first && look && answer.status === 200) {
+      first = false;
+      await new Promise((done) => { window.letGo = done; });
+    }
+    return answer;
+  };
+}"""
 # Answers to requests for a path with $1 in it have $3 where they had $2. window.asked counts requests for a path with $4 in it.
 OTHER = """{
   const real = window.fetch;

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness import eventually, mint_name, time_text, unhurried
-from meddling import BUSY, CLOCK, HOLD, OTHER
+from meddling import BUSY, CLOCK, HOLD, OTHER, STALE
 
 KEPT = "return Object.entries(localStorage).filter(([name]) => name.startsWith('stampede.grab')).map(([, text]) => JSON.parse(text))"
 
@@ -154,6 +154,23 @@ def test_whoever_is_early_by_a_wrong_clock_does_not_hurry(page, shop):
     asked = page.driver.execute_async_script("document.getElementById('grab').click(); setTimeout(() => arguments[0](window.asked), 2000)")
     page.comes_to("again", "asking")
     assert 1 <= asked <= 8
+
+
+def test_an_older_state_of_the_sale_is_not_drawn_over_a_newer_one(page, shop):
+    """What was asked for before the buyer won comes after what was asked for then."""
+    sale = shop.sale(stock=3)["id"]
+    page.meddle(STALE, f"/v1/sales/{sale}").enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    shop.win(sale, mint_name("other"))
+    eventually(lambda: page.driver.execute_script("return window.letGo !== undefined"))
+    page.press("#grab")
+    page.comes_to("won")
+    page.says("1 of 3 left", ".stock-words")
+    page.driver.execute_script("const words = document.querySelector('.stock-words'); window.seen = [];"
+                               "new MutationObserver(() => window.seen.push(words.textContent)).observe(words, { childList: true, characterData: true, subtree: true })")
+    looks = page.driver.execute_script("const { looks } = window; window.letGo(); return looks")
+    eventually(lambda: page.driver.execute_script("return window.looks") > looks)  # the next one is asked for once that is done with
+    assert page.driver.execute_script("return window.seen") == [] and "1 of 3 left" in page.text(".stock-words")
 
 
 def test_what_was_refused_is_not_said_of_what_is_on_sale_again(page, shop):
