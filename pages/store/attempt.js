@@ -46,6 +46,7 @@ export class Attempt {
     this.running = false;
     this.wake = () => {};
     addEventListener('online', () => this.wake(), { signal });
+    document.addEventListener('visibilitychange', () => { if (!document.hidden && this.phase === 'line') this.wake(); }, { signal });
   }
 
   /* Under whose name it is written down. A sale that is open to all knows nobody, whoever is logged in. */
@@ -80,14 +81,25 @@ export class Attempt {
 
   enter(phase, more = {}) {
     if (this.signal.aborted) return;
-    Object.assign(this, { order: null, code: null, until: 0, place: null, reason: null }, more, { phase });
+    Object.assign(this, { order: null, code: null, until: 0, place: null, lost: false, reason: null }, more, { phase });
     this.change();
   }
 
   /* Goes on with what a reload or a lost connection has interrupted. */
   resume() {
     const kept = this.kept();
-    if (kept !== null && !this.running && clockNow() - (kept.at ?? 0) < GOES_ON_MS) this.run();
+    if (kept === null || this.running) return;
+    if (clockNow() - (kept.at ?? 0) < GOES_ON_MS) {
+      this.run();
+    } else if (kept.place && !kept.token) {
+      keptSet(this.name('grab'), { ...kept, place: undefined }); // it is said once
+      this.enter('refused', { code: 'PLACE_LOST' });
+    }
+  }
+
+  /* Whether the place has not been heard of for so long that the server may have given it up. */
+  placeIsOld() {
+    return clockNow() - this.placeHeard >= this.place.heartbeat_ms;
   }
 
   grab(units) {
@@ -193,14 +205,18 @@ export class Attempt {
     return 0;
   }
 
-  /* In line: takes a place, or looks how far it has come. */
+  /* In line: takes a place, or looks how far it has come. The pause until the next look begins with an answer, not with another pause: timers
+   * that call each other are what browsers slow down to one a minute in a tab that is not seen, which would lose the place. A machine that sleeps
+   * loses it all the same; whoever comes back is told, and stands at the end, unless they were away so long that they may not want it any more. */
   async stand() {
     const path = `/v1/sales/${this.sale.id}/line`;
-    const { place } = this.kept();
+    const { place, at } = this.kept();
     const signal = either(this.signal, this.leaves.signal);
     const answer = place ? await ask('GET', `${path}/${place}`, { signal }) : await ask('POST', path, { signal });
     if (answer.code === 'NO_SUCH_PLACE') {
-      this.keep({ place: undefined });
+      if (clockNow() - at >= GOES_ON_MS) return this.end('refused', { code: 'PLACE_LOST' });
+      this.keep({ place: undefined, lost: true });
+      this.enter('asking');
       return 0;
     }
     if (!answer.ok) return this.refused(answer, this.kept()?.unsure === true);
@@ -211,7 +227,8 @@ export class Attempt {
         this.keep({ token: answer.body.token });
         return 0;
       case 'waiting': {
-        this.enter('line', { place: answer.body });
+        this.placeHeard = clockNow();
+        this.enter('line', { place: answer.body, lost: this.kept()?.lost === true });
         const often = Math.min(LOOK_MS_MAX, answer.body.heartbeat_ms / 3, Math.max(LOOK_MS_MIN, answer.body.wait_ms / 4));
         return jittered(often);
       }

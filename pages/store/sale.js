@@ -7,6 +7,7 @@ import { clockText, count, money, moment } from '../shared/format.js';
 import { routeGo } from '../shared/route.js';
 import { text } from '../shared/text.js';
 import { Attempt } from './attempt.js';
+import { awake } from './awake.js';
 import { announce, loginPath, problemText, titled } from './frame.js';
 import { missingView } from './missing.js';
 import { orderCard, payLeft, siteTerms, siteTermsKnown } from './order.js';
@@ -34,7 +35,8 @@ function activeOrders(orders) {
 export function buttonState({ sale, user, attempt, orders }) {
   const state = stateNow(sale);
   const open = sale.admission === 'open';
-  if (attempt.phase === 'asking' || attempt.phase === 'again' || attempt.phase === 'line') return attempt.phase;
+  if (attempt.phase === 'line') return attempt.placeIsOld() ? 'asking' : 'line';
+  if (attempt.phase === 'asking' || attempt.phase === 'again') return attempt.phase;
   const mine = activeOrders(orders);
   if (mine.length >= sale.grabs_per_buyer_max && mine.length > 0) return mine.some((order) => order.no === attempt.won()?.no) ? 'won' : 'yours';
   if (state === 'closed' || state === 'sold_out') return state;
@@ -59,10 +61,10 @@ class SalePage {
     this.ordersAsked = 0; // how often
     this.ordersHeard = 0; // the last of these that what is shown rests on
     this.ordersPending = 0;
-    this.attempt = new Attempt(sale, signal, () => this.attempted());
-    this.build();
     this.looksAsked = 0; // the same of the sale itself
     this.looksHeard = 0;
+    this.attempt = new Attempt(sale, signal, () => this.attempted());
+    this.build();
   }
 
   build() {
@@ -173,16 +175,17 @@ class SalePage {
     this.update();
   }
 
-  /* The sale as it stands now; where it is the same as before, only that is said, and no time. */
+  /* The sale as it stands now; where it is the same as before, only that is said, and no time. Answers may overtake each other: one that was
+   * asked for before what is shown says nothing any more. */
   async look(fresh = false) {
+    this.looksAsked += 1;
+    const asked = this.looksAsked;
     const answer = await ask('GET', `/v1/sales/${this.sale.id}`, { etag: fresh || clockIsOld() ? null : this.etag, signal: this.signal });
     if (!answer.ok) return false;
     if (asked < this.looksHeard) return true;
     this.looksHeard = asked;
     if (answer.status === 304) return true;
     this.etag = answer.etag;
-    this.looksAsked += 1;
-    const asked = this.looksAsked;
     this.sale = answer.body;
     this.attempt.sale = answer.body;
     this.update();
@@ -259,7 +262,7 @@ class SalePage {
     const pick = (next === 'grab' || next === 'wait') && sale.units_per_grab_max > 1;
     show(this.unitsField, pick);
     say(this.second, text(next === 'again' ? 'stop' : 'leave'));
-    show(this.second, next === 'line' || attempt.canStop());
+    show(this.second, attempt.phase === 'line' || attempt.canStop());
     if (next === 'grab' && ENDED.has(this.state)) attempt.forget(); // it is on sale again
     const code = attempt.phase === 'refused' && !OWN_WORDS.has(next) ? attempt.code : null;
     const fewer = code === 'SOLD_OUT' && next === 'grab' && attempt.units > 1;
@@ -293,14 +296,15 @@ class SalePage {
         return { label: text('button.grab'), more: total, active: true, ...again };
       }
       case 'asking':
-        return { label: text('button.asking'), more: text('button.asking.more') };
+        return { label: text(attempt.phase === 'line' ? 'button.line.look' : 'button.asking'), more: text('button.asking.more') };
       case 'again':
         return { label: text(`button.again.${attempt.reason}`), more: text('button.again.more', { seconds: Math.max(0, Math.ceil((attempt.until - clockNow()) / 1000)) }),
           spoken: text('safe'), note: text('safe') };
       case 'line': {
         const { position, wait_ms: wait, hopeless } = attempt.place;
+        const note = text(hopeless ? 'line.hopeless' : 'line.stay');
         return { label: text('button.line', { position: count(position) }), more: text('button.line.more', { time: clockText(wait) }),
-          note: text(hopeless ? 'line.hopeless' : 'line.stay'), tone: hopeless ? 'warn' : '' };
+          note: attempt.lost ? `${text('line.lost')} ${note}` : note, tone: hopeless || attempt.lost ? 'warn' : '' };
       }
       case 'won':
       case 'yours':
@@ -377,6 +381,9 @@ function begin(place, answer, signal) {
   page.etag = answer.etag;
   page.update();
   every(200, signal, () => page.update());
+  // What was true when the page was hidden is not shown for a moment when it is not.
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) page.update(); }, { signal });
+  awake(signal, () => page.attempt.running && page.sale.admission === 'line');
   page.quietly(page.loadTerms());
   page.quietly(page.loadOrders());
   page.attempt.resume();

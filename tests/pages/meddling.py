@@ -54,6 +54,20 @@ STALE = """{
     return answer;
   };
 }"""
+# No timer of 700 ms and more comes to its end, as on a machine that sleeps.
+ASLEEP = """{
+  const real = window.setTimeout;
+  window.setTimeout = (work, ms, ...more) => (ms >= 700 ? 0 : real(work, ms, ...more));
+}"""
+# window.locks says how often the screen is kept on.
+SCREEN = """{
+  window.locks = 0;
+  const lock = () => {
+    window.locks += 1;
+    return { released: false, async release() { this.released = true; window.locks -= 1; } };
+  };
+  Object.defineProperty(navigator, 'wakeLock', { value: { request: async () => lock() } });
+}"""
 # Answers to requests for a path with $1 in it have $3 where they had $2. window.asked counts requests for a path with $4 in it.
 OTHER = """{
   const real = window.fetch;
