@@ -1,8 +1,9 @@
 /* Whom the shop turns away: users and addresses. */
 
+import { session } from '../shared/api.js';
 import { h } from '../shared/dom.js';
 import { text } from '../shared/text.js';
-import { act, announce, button, field, heading, heard, named, outcome, paged, row, table } from './parts.js';
+import { act, announce, button, dialog, field, heading, heard, named, outcome, paged, row, table } from './parts.js';
 
 const PAGE = 100;
 
@@ -26,9 +27,22 @@ export async function blocksView(place, parameters, signal) {
   };
   const list = paged(grid, told, signal, (cursor) => `/v1/blocks?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`, line);
   const add = h('button', { type: 'submit', class: 'primary', id: 'block' }, text('blocks.add'));
+  for (const { input } of [kind, whom]) input.addEventListener('input', () => whom.wrong(null));
+  /* Nobody blocks themselves by a slip: it takes the way back along. Where somebody comes from the page cannot know, so it asks. */
+  const meant = (of, name) => {
+    if (of === 'ip') return dialog({ title: text('blocks.address', { name }), fields: [h('p', {}, text('blocks.address.why'))], accept: text('blocks.add'), danger: true });
+    const self = name === session()?.name;
+    if (self) whom.wrong(text('blocks.self'));
+    return !self;
+  };
   const submit = async (event) => {
     event.preventDefault();
-    const entry = `${kind.input.value} ${whom.input.value}`;
+    const name = whom.input.value.trim();
+    const entry = `${kind.input.value} ${name}`;
+    if (!await meant(kind.input.value, name)) {
+      whom.input.focus();
+      return;
+    }
     const answer = await act(add, told, 'POST', '/v1/blocks', { entry });
     if (answer === null) return;
     told.good(text(answer.status === 200 ? 'blocks.had' : 'blocks.added', { entry: answer.body.entry }));

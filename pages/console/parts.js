@@ -29,6 +29,7 @@ export function outcome() {
     place,
     good: (message) => set('good', message),
     bad: (answer) => set('bad', answer instanceof Error ? text('unreachable') : problemText(answer)),
+    warn: (message) => set('warn', message),
     clear: () => { place.hidden = true; },
   };
 }

@@ -6,9 +6,10 @@ import { h, say } from '../shared/dom.js';
 import { count, moment, money } from '../shared/format.js';
 import { text, textHas } from '../shared/text.js';
 import { ordersText, save } from './export.js';
-import { act, announce, button, dialog, field, heading, named, outcome, problemText, repeat, row, stateChip, table } from './parts.js';
+import { act, announce, button, dialog, heading, named, outcome, problemText, repeat, row, stateChip, table } from './parts.js';
 import { plot } from './plot.js';
 import { clockTime, duration, microseconds, soldOutIn } from './rates.js';
+import { Restock } from './restock.js';
 import { stockBar } from './sales.js';
 
 const WINDOW_S = 120; // that a curve shows at most
@@ -91,16 +92,8 @@ async function exportOrders(pressed, sale, told, signal) {
   }
 }
 
-/* Asks how many; null where nobody wants it after all. */
-async function restockAsk() {
-  const add = field(text('restock.add'), h('input', { inputmode: 'numeric', pattern: '-?[0-9]+', required: true, autocomplete: 'off', name: 'add' }), text('restock.why'));
-  const yes = await dialog({ title: text('action.restock'), fields: [add.place], accept: text('restock.accept') });
-  const value = Number(add.input.value.trim());
-  return yes && Number.isInteger(value) && value !== 0 ? value : null;
-}
-
 /* What can be done with it, as its state allows. */
-function actionsMake(sale, told, changed, signal) {
+function actionsMake(sale, told, changed, restock, signal) {
   const place = h('div', { class: 'row', id: 'actions' });
   const go = async (pressed, path, body, method = 'POST') => {
     told.clear();
@@ -111,10 +104,7 @@ function actionsMake(sale, told, changed, signal) {
     open: button(text('action.open'), (b) => go(b, '', { opens_at: new Date(clockNow()).toISOString() }, 'PATCH'), { class: 'primary', id: 'open' }),
     pause: button(text('action.pause'), (b) => go(b, '/pause'), { id: 'pause' }),
     resume: button(text('action.resume'), (b) => go(b, '/resume'), { class: 'primary', id: 'resume' }),
-    restock: button(text('action.restock'), async (b) => {
-      const add = await restockAsk();
-      if (add !== null) go(b, '/stock', { add });
-    }, { id: 'restock' }),
+    restock: button(text('action.restock'), () => restock.press(), { id: 'restock' }),
     edit: h('a', { class: 'button', href: `/console/edit/${sale.id}`, id: 'edit' }, text('action.edit')),
     close: button(text('action.close'), async (b) => {
       const yes = await dialog({ title: text('close.title'), fields: [h('p', {}, text('close.why'))], accept: text('action.close'), danger: true });
@@ -151,7 +141,9 @@ class Live {
     this.tiles = tilesMake();
     this.reasons = reasonsMake();
     this.orders = ordersMake(sale, signal);
-    this.actions = actionsMake(sale, told, (fresh) => this.changed(fresh), signal);
+    const changed = (fresh) => this.changed(fresh);
+    this.restock = new Restock(sale.id, told, changed, signal);
+    this.actions = actionsMake(sale, told, changed, this.restock, signal);
     this.chip = h('span', { id: 'sale-state' });
     this.link = h('span', { class: 'chip', id: 'link' });
     this.bar = h('div', { class: 'stock-bar' });
@@ -189,6 +181,7 @@ class Live {
       this.actions.show(state);
     }
     this.offered = offered;
+    this.restock.heard(now, at);
     this.bar.replaceChildren(stockBar({ offered, available, held, sold }));
     this.tiles.available.set(count(available), available, text('live.of', { offered: count(offered) }));
     this.tiles.held.set(count(held), held);

@@ -54,6 +54,20 @@ STALE = """{
     return answer;
   };
 }"""
+# What is sent by POST to a path with $1 in it is lost while window.lose is "request"; while it is "answer" the server hears it, and nobody the
+# answer. From then on nobody hears about the path $2, until window.deaf is false.
+LOST = """{
+  const real = window.fetch;
+  window.lose = null;
+  window.deaf = false;
+  window.fetch = async (path, options) => {
+    const lost = window.lose !== null && options.method === 'POST' && path.includes($1);
+    if (lost && window.lose === 'answer') await real(path, options);
+    if (lost) window.deaf = true;
+    if (lost || (window.deaf && path === $2)) throw new TypeError('lost');
+    return real(path, options);
+  };
+}"""
 # No timer of 700 ms and more comes to its end, as on a machine that sleeps.
 ASLEEP = """{
   const real = window.setTimeout;

@@ -3,7 +3,7 @@
 import pytest
 from console import Console
 from harness import eventually, mint_name, time_text
-from meddling import HOLD, OTHER
+from meddling import HOLD, LOST, OTHER
 from selenium.webdriver.common.keys import Keys
 
 
@@ -114,6 +114,38 @@ def test_another_level_of_the_log_is_not_mixed_with_the_one_before(console, shop
     console.driver.execute_script("window.letGo()")
     eventually(lambda: console.driver.execute_script("return window.held.length") == 1)  # the next look
     assert not console.all(".log li[data-level='info']")
+
+
+@pytest.mark.parametrize("lose", ["answer", "request"])
+def test_a_restock_that_nobody_answered_is_not_added_twice_unknowingly(console, shop, lose):
+    sale = shop.sale(stock=3)["id"]
+    console.meddle(LOST, f"/v1/sales/{sale}/stock", f"/v1/sales/{sale}").enter(shop.seller).open(f"/console/sales/{sale}")
+    console.is_linked("live")
+    console.driver.execute_script("window.lose = arguments[0]", lose)
+
+    def restock():
+        console.press("#restock")
+        console.write("dialog [name='add']", "5")
+        console.press("dialog [type='submit']")
+    restock()
+    console.says("No answer came to +5 units. Whether it was done is being looked up", "main > .notice.warn")
+    assert console.one("#restock").get_attribute("aria-disabled") == "true"
+    console.driver.execute_script("window.lose = null; window.deaf = false")
+    if lose == "answer":
+        console.says("but it was done: 3 were offered before, 8 are now. Do not send it again.", "main > .notice.warn")
+        console.press("#restock")
+        console.says("8 are offered now, 8 of them are left.", "dialog")
+        console.press("dialog .quiet")
+    else:
+        console.says("it has not been done so far: 3 were offered before, 3 are now", "main > .notice.warn")
+        console.press("#restock")
+        console.says("it has not been done so far", "dialog .notice.warn")
+        console.press("dialog .quiet")
+        eventually(lambda: not console.all("dialog"))
+        restock()
+        eventually(lambda: console.number("available") == 8)
+        assert not console.seen("main > .notice")
+    assert shop.counts(sale) == (8, 8, 0, 0)
 
 
 def test_a_sale_of_which_all_was_withdrawn_is_drawn(console, shop):

@@ -64,11 +64,37 @@ def test_whoever_is_blocked_is_refused_until_they_are_not(console, shop):
     console.choose("form [name='kind']", "ip")
     console.write("form [name='whom']", "10.1.2.3/8")
     console.press("#block")
+    console.press("dialog [type='submit']")
     console.says("Something in it is not as it should be", "main > .notice.bad")
     console.press(f"[aria-label='Unblock user {buyer}']")
     console.says("No longer blocked", "main > .notice")
     console.says("Nobody is blocked.")
     shop.win(sale, buyer)
+
+
+def test_operators_do_not_block_themselves_by_a_slip(console, shop):
+    def blocked():
+        return [one["entry"] for one in shop.listed("/v1/blocks", shop.admin_token)]
+    console.open("/console/blocks")
+    me = console.one("#who").text
+    console.write("form [name='whom']", f" {me} ")
+    console.press("#block")
+    console.says("This is you", ".field .wrong:not([hidden])")
+    assert f"user {me}" not in blocked()
+    console.write("form [name='whom']", "192.0.2.7")
+    console.choose("form [name='kind']", "ip")
+    assert not console.seen(".field .wrong:not([hidden])")
+    console.press("#block")
+    console.says("If you come from there yourself", "dialog")
+    console.press("dialog .quiet")
+    eventually(lambda: not console.all("dialog"))
+    assert "ip 192.0.2.7" not in blocked()
+    console.press("#block")
+    console.press("dialog [type='submit']")
+    console.says("Blocked: ip 192.0.2.7", "main > .notice")
+    assert "ip 192.0.2.7" in blocked()
+    console.press("[aria-label='Unblock ip 192.0.2.7']")
+    console.says("No longer blocked", "main > .notice")
 
 
 def test_failed_messages_are_sent_again(console, shop):
