@@ -8,7 +8,7 @@ import { act, button, dialog, heard, row, table } from './parts.js';
 
 /* seller: whose, or null for one's own. changed(): after anything was done. */
 export function deliveriesMake(seller, told, signal, changed = () => {}) {
-  const columns = [['delivery.type', ''], ['delivery.about', ''], ['delivery.at', ''], ['delivery.attempts', 'end'], ['delivery.error', 'wide'], ['', 'end']];
+  const columns = [['delivery.type', ''], ['delivery.about', ''], ['delivery.at', 'when'], ['delivery.attempts', 'end'], ['delivery.error', 'wide'], ['', 'end']];
   const grid = table(text('delivery.title'), columns, text('delivery.none'));
   const whose = seller === null ? '' : `?seller=${encodeURIComponent(seller)}`;
   const done = async (answer, key, name) => {

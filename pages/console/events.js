@@ -24,7 +24,7 @@ export async function eventsView(place, parameters, signal) {
   const who = session();
   const admin = who.role === 'admin';
   const told = outcome();
-  const columns = [['form.name', 'wide'], ...(admin ? [['sale.seller', '']] : []), ['sale.state', ''], ['sale.opens_at', ''], ['events.subscribers', 'end'], ['', 'end']];
+  const columns = [['form.name', 'wide'], ...(admin ? [['sale.seller', '']] : []), ['sale.state', ''], ['sale.opens_at', 'when'], ['events.subscribers', 'end'], ['', 'end']];
   const grid = table(text('menu.events'), columns, text('events.none'));
   const name = field(text('form.name'), h('input', { name: 'name', maxlength: 128, required: true, autocomplete: 'off' }), text('events.name.why'));
   const description = field(text('form.description'), h('textarea', { name: 'description', rows: 2, maxlength: 2000 }), text('events.description.why'));

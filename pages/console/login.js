@@ -36,7 +36,7 @@ export function loginView(place, role) {
 
   if (role !== undefined) {
     place.append(h('div', { class: 'card stack narrow' },
-      h('h1', {}, text('title')), h('p', { class: 'notice warn' }, text(role === 'customer' ? 'login.customer' : 'login.not_yours')),
+      h('h1', {}, text('brand')), h('p', { class: 'notice warn' }, text(role === 'customer' ? 'login.customer' : 'login.not_yours')),
       role === 'customer' && h('div', { class: 'row' }, button(text('log_out'), () => sessionEnd()), h('a', { href: '/' }, text('login.store')))));
     return;
   }

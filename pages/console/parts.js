@@ -9,10 +9,11 @@ export function announce(message) {
   say(document.getElementById('live'), message);
 }
 
-/* A problem as an element: what it means in the reader's language, and what the server itself says to it. */
+/* A problem as an element: what it means in the reader's language. What the server itself says to it stands beside it only where that says more:
+ * it is English, and for programs. */
 export function problemText(answer) {
   const known = textHas(`problem.${answer.code}`);
-  const detail = answer.body?.detail;
+  const detail = !known || answer.code === 'BAD_INPUT' ? answer.body?.detail : null;
   return h('span', {}, text(known ? `problem.${answer.code}` : 'problem.other', { code: answer.code }),
     detail && h('span', { class: 'detail', lang: 'en' }, ` ${detail}`));
 }
@@ -28,8 +29,8 @@ export function outcome() {
   return {
     place,
     good: (message) => set('good', message),
-    bad: (answer) => set('bad', answer instanceof Error ? text('unreachable') : problemText(answer)),
     warn: (message) => set('warn', message),
+    bad: (answer) => set('bad', answer instanceof Error ? text('unreachable') : problemText(answer)),
     clear: () => { place.hidden = true; },
   };
 }

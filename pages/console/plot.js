@@ -49,8 +49,9 @@ export function plot({ title, series, format = count, filled = null, id }) {
     return { share, line: svg('line', { class: 'grid', x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at }), label: svg('text', { class: 'tick', x: LEFT, y: at - 5 }) };
   });
   const [from, to] = [svg('text', { class: 'tick', x: LEFT, y: HEIGHT - 5 }), svg('text', { class: 'tick', x: WIDTH - RIGHT, y: HEIGHT - 5, 'text-anchor': 'end' })];
+  const nothing = svg('text', { class: 'nothing', x: (LEFT + WIDTH - RIGHT) / 2, y: (TOP + HEIGHT - BOTTOM) / 2 + 22 });
   const figure = svg('svg', { class: 'plot', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': title },
-    ...grid.flatMap(({ line, label }) => [line, label]), area, ...lines.map(({ path }) => path), from, to);
+    ...grid.flatMap(({ line, label }) => [line, label]), area, ...lines.map(({ path }) => path), from, to, nothing);
   const body = h('tbody');
   const details = h('details', {}, h('summary', {}, text('as_table')),
     h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title },
@@ -84,6 +85,7 @@ export function plot({ title, series, format = count, filled = null, id }) {
       area.setAttribute('d', d === '' ? '' : `${d}L${x(last.at).toFixed(1)} ${y(0)}L${x(first.at).toFixed(1)} ${y(0)}Z`);
     }
     for (const { share, label } of grid) label.textContent = share === 0 || (most === 0 && !end) ? '' : format(top * share);
+    nothing.textContent = most === 0 && !end ? text('live.nothing') : '';
     from.textContent = clockTime(begin);
     to.textContent = clockTime(now);
     tableShow();

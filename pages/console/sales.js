@@ -21,7 +21,7 @@ export function salesView(place, parameters, signal) {
   const admin = who.role === 'admin';
   const told = outcome();
   const columns = [['sale.name', 'wide'], ...(admin ? [['sale.seller', '']] : []), ['sale.state', ''], ['sale.available', 'end'], ['sale.stock', 'bar'],
-    ['sale.held', 'end'], ['sale.sold', 'end'], ['sale.opens_at', '']];
+    ['sale.held', 'end'], ['sale.sold', 'end'], ['sale.opens_at', 'when']];
   const grid = table(text('menu.sales'), columns, text('sales.none'));
   const state = field(text('sale.state'), h('select', { id: 'state' }, h('option', { value: '' }, text('all')), STATES.map((one) => h('option', { value: one }, text(`state.${one}`)))));
   const seller = field(text('sale.seller'), h('input', { type: 'search', maxlength: 64, autocomplete: 'off' }));

@@ -114,6 +114,18 @@ def test_grab_then_won_with_the_time_left_to_pay(page, shop, stays):
     assert page.one(f"[data-order='{order}']").is_displayed()
 
 
+@pytest.mark.parametrize("language", ["en-US", "zh-CN"])
+def test_the_button_is_seen_on_a_phone_without_scrolling(page, shop, language):
+    sale = shop.sale(stock=300, price=12900, currency="EUR", name=f"Walnut reading lamp {mint_name('no')}", units_per_grab_max=3, closes_at=time_text(3600))["id"]
+    shop.win(sale, mint_name("other"))
+    page.speak(language)
+    page.screen(PHONE)
+    page.enter(mint_name("buyer")).open(f"/s/{sale}")
+    page.comes_to("grab")
+    bottom, screen = page.driver.execute_script("return [document.getElementById('grab').getBoundingClientRect().bottom, innerHeight]")
+    assert page.fits() and bottom <= screen
+
+
 def test_won_at_once_where_nothing_is_to_be_paid(page, shop, stays):
     sale = shop.sale(stock=3)["id"]
     page.enter(mint_name("buyer")).open(f"/s/{sale}")
@@ -140,7 +152,7 @@ def test_sold_out_says_what_may_come_back_and_opens_again(page, shop, stays):
     other = mint_name("other")
     order = shop.win(sale, other)["no"]
     stays(page.enter(mint_name("buyer")).open(f"/s/{sale}"), "sold_out", "Sold out")
-    page.says("1 are being paid for", "#outcome")
+    page.says("1 is being paid for", "#outcome")
     assert shop.client.post(f"/v1/orders/{order}/cancel", {}, shop.buyer(other)).status == 200
     page.comes_to("grab")
 

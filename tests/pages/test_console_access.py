@@ -67,6 +67,38 @@ def test_axe_finds_nothing_serious_by_day_and_by_night_and_all_fits_a_phone(cons
     assert not wide
 
 
+def test_nothing_that_is_pressed_is_cut_off_on_a_phone(console, shop):
+    console.screen(PHONE)
+    assert shop.client.post("/v1/blocks", {"entry": "ip 198.51.100.0/24"}, shop.admin_token).status in (200, 201)
+    console.enter(mint_name("operator"), "admin").open("/console/blocks")
+    console.one("tbody button")
+    assert console.driver.execute_script("const { scrollWidth, clientWidth } = document.querySelector('.scroll'); return scrollWidth <= clientWidth")
+    console.enter(mint_name("a-seller-whose-name-is-rather-long"), "seller").open("/console")
+    console.one("#logout")
+    name, leave = console.driver.execute_script("return ['who', 'logout'].map((id) => document.getElementById(id).getBoundingClientRect().toJSON())")
+    assert console.fits() and leave["top"] < name["bottom"] and name["top"] < leave["bottom"], "they stand in one row"
+
+
+def test_a_state_is_one_word_in_a_table_also_in_chinese(console, shop):
+    shop.sale(stock=3)
+    console.speak("zh-CN")
+    console.screen(PHONE)
+    console.enter(shop.seller).open("/console")
+    console.says("进行中", "td .chip")
+    wide, high = console.driver.execute_script("const { width, height } = document.querySelector('td .chip').getBoundingClientRect(); return [width, height]")
+    assert high < wide
+
+
+def test_what_went_wrong_is_said_in_one_language(console):
+    console.speak("zh-CN")
+    console.open("/console")
+    console.write("[name='username']", mint_name("nobody"))
+    console.write("[name='password']", "a long password")
+    console.press("#login")
+    console.says("用户名或密码不正确。", ".notice.bad")
+    assert not any(byte.isascii() and byte.isalpha() for byte in console.text(".notice.bad"))
+
+
 def test_a_name_is_a_name(console, shop):
     """In every place where somebody else's words are shown."""
     event = shop.client.post("/v1/events", {"name": HOSTILE[0], "description": HOSTILE[1], "opens_at": time_text(600)}, shop.seller_token)

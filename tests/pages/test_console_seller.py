@@ -304,7 +304,7 @@ def test_an_export_goes_on_where_the_shop_was_busy(console, shop, tmp_path):
         console.driver.execute_script("window.letGo()")
     assert [row["buyer"] for row in exported(console, tmp_path, refused)] == ["ann"]
     console.is_linked("live")
-    console.says("1 orders in all", "#tile-sold")
+    console.says("1 order in all", "#tile-sold")
 
 
 def test_who_has_no_business_here_is_told_so(console, shop):

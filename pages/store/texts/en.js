@@ -75,7 +75,7 @@ export default {
   'line.stay': 'Keep this page open and the screen on; you keep your place when you reload it.',
   'line.lost': 'Your place in line was lost: this page was not heard of for too long. You stand at the end again.',
   'line.hopeless': 'More people stand before you than there are units left. Some may still come back.',
-  'sold_out.held': '{held} are being paid for. What is not paid in time comes back here.',
+  'sold_out.held': ({ held }) => `${held} ${held === '1' ? 'is' : 'are'} being paid for. What is not paid in time comes back here.`,
   'paused.more': 'The seller has paused this sale. The button comes back by itself.',
 
   'fact.opens': 'Opens',
