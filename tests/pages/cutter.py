@@ -48,7 +48,7 @@ class Cutter:
         with contextlib.suppress(OSError), peer, self.server.raw() as there:
             peer.settimeout(None)
             there.settimeout(None)
-            mine = {"grab": False}
+            mine = {"grab": False, "lost": False}
             threading.Thread(target=self._answers, args=(there, peer, mine), daemon=True).start()
             while True:
                 data = peer.recv(65536)
@@ -59,6 +59,7 @@ class Cutter:
                 mine["grab"] = data.startswith(b"POST") and GRAB in data
                 if mine["grab"]:
                     self._note(data)
+                mine["lost"] = mine["grab"] and self.mode == "swallow"  # also if the answer comes when the mode is another
                 if mine["grab"] and self.mode == "refuse":
                     self.cut += 1
                     break
@@ -83,7 +84,7 @@ class Cutter:
                 data = there.recv(65536)
                 if not data:
                     break
-                if mine["grab"] and self.mode == "swallow":
+                if mine["lost"] or (mine["grab"] and self.mode == "swallow"):
                     self.cut += 1
                     break
                 with self.changed:
