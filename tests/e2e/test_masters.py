@@ -92,12 +92,12 @@ def test_a_master_that_is_gone_keeps_no_units_of_other_sales():
         lost = next(sale for sale in sales if masters[sale] is not job)
         other = next(sale for sale in sales if masters[sale] is not masters[lost])
         masters[lost].kill()
-        eventually(lambda: shop.show(lost) and said(nodes.servers[0])[-1:] == ["Redis does not answer"])
+        eventually(lambda: shop.client.get(f"/v1/sales/{lost}") and said(nodes.servers[0])[-1:] == ["Redis does not answer"])
         told = len(said(nodes.servers[0]))
         waiting = [(5, int(lost), 1, 0, 0, 1)] * 600  # changes of the sale
         assert nodes.ledger().change("INSERT INTO errands (kind, sale, epoch, order_no, units, made_ms) VALUES (?, ?, ?, ?, ?, ?)", *waiting) == 600
         assert shop.win(other, "ann")["state"] == "held"
-        eventually(lambda: shop.show(lost) and nodes.ledger().sale(other)["orders_expired"] == 1 and shop.counts(other) == (5, 5, 0, 0), 30)
+        eventually(lambda: shop.client.get(f"/v1/sales/{lost}") and nodes.ledger().sale(other)["orders_expired"] == 1 and shop.counts(other) == (5, 5, 0, 0), 30)
         eventually(lambda: len(nodes.ledger().rows("SELECT id FROM errands")) == 600)  # its own errand is struck a moment after it was run
         assert said(nodes.servers[0])[told:] == [], "one master is away all the time, and the others answer"
         masters[lost].start()
