@@ -342,3 +342,11 @@ def test_metrics_and_readiness_tell_of_redis_and_the_ledger():
         eventually(lambda: shop.grab(sale, "bob", key="b").status == 201, 20)
         assert shop.counts(sale) == (2, 0, 0, 2), "built anew from the ledger"
         audited(nodes)
+
+
+@pytest.mark.parametrize("number", ["0", "8"])
+def test_a_node_that_starts_while_redis_takes_nothing_waits_for_it(number):
+    """As when a master is giving way to its replica: its number is asked for again, and what was done unheard is its own."""
+    with Nodes() as nodes:
+        nodes.redis().execute_command("CLIENT", "PAUSE", "4000", "WRITE")
+        assert Shop(nodes.make("--node", number).start()).sale(stock=1)
