@@ -31,8 +31,9 @@ static const char session[] =
 bool mysql_lost(unsigned error)
 {
     return error == CR_SERVER_GONE_ERROR || error == CR_SERVER_LOST || error == CR_SERVER_LOST_EXTENDED ||
-           error == ER_SERVER_SHUTDOWN || error == ER_CONNECTION_KILLED || error == CR_CONNECTION_ERROR ||
-           error == CR_CONN_HOST_ERROR || error == ER_NORMAL_SHUTDOWN || error == ER_UNKNOWN_STMT_HANDLER;
+           error == CR_SSL_CONNECTION_ERROR || error == ER_SERVER_SHUTDOWN || error == ER_CONNECTION_KILLED ||
+           error == CR_CONNECTION_ERROR || error == CR_CONN_HOST_ERROR || error == ER_NORMAL_SHUTDOWN ||
+           error == ER_UNKNOWN_STMT_HANDLER;
 }
 
 bool mysql_may_pass(unsigned error)

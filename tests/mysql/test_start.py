@@ -216,21 +216,52 @@ def certificate(folder, name):
     return key, cert
 
 
-def test_tls_hides_and_verifies(own_server, tmp_path):
-    key, cert = certificate(tmp_path, "server")
-    _, other = certificate(tmp_path, "other")
-    with mariadb.MariaDB(f"--ssl-cert={cert}", f"--ssl-key={key}") as secure:
-        secure.do(f"CREATE USER hidden@'%' IDENTIFIED BY '{mariadb.PASSWORD}' REQUIRE SSL", "GRANT ALL ON *.* TO hidden@'%'")
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory):
+    """A MariaDB with TLS, and its certificate. Its user "hidden" is let in with TLS only."""
+    key, cert = certificate(tmp_path_factory.mktemp("tls"), "server")
+    with mariadb.MariaDB(f"--ssl-cert={cert}", f"--ssl-key={key}") as one:
+        one.do(f"CREATE USER hidden@'%' IDENTIFIED BY '{mariadb.PASSWORD}' REQUIRE SSL", "GRANT ALL ON `t%`.* TO hidden@'%'")
+        yield one, cert
 
-        def server_with(*flags):
-            server = own_server(*flags, start=False)
-            DATABASES[str(server.data.resolve())] = secure.database().replace("shop@", "hidden@")
-            return server
-        refused(server_with(), 1, "Access denied")
-        for flags in (("--ledger-tls", "required"), ("--ledger-tls", "verify", "--ledger-tls-ca", cert)):
-            server = server_with(*flags).start()
-            assert Shop(server).sale()["id"]
-        refused(server_with("--ledger-tls", "verify", "--ledger-tls-ca", other), 1, "certificate")
+
+@pytest.fixture
+def at_secure(secure, own_server):
+    def make(*flags):
+        server = own_server(*flags, start=False)
+        DATABASES[str(server.data.resolve())] = secure[0].database().replace("shop@", "hidden@")
+        return server
+    return make
+
+
+def test_tls_hides_and_verifies(secure, at_secure, tmp_path):
+    _, cert = secure
+    _, other = certificate(tmp_path, "other")
+    refused(at_secure(), 1, "Access denied")
+    for flags in (("--ledger-tls", "required"), ("--ledger-tls", "verify", "--ledger-tls-ca", cert)):
+        server = at_secure(*flags).start()
+        assert Shop(server).sale()["id"]
+    refused(at_secure("--ledger-tls", "verify", "--ledger-tls-ca", other), 1, "certificate")
+
+
+def test_a_question_whose_connection_behind_tls_is_lost_is_asked_again(secure, at_secure):
+    db, _ = secure
+    server = at_secure("--ledger-tls", "required").start()
+    shop = Shop(server)
+    login = {"username": shop.seller + "-buyer", "password": PASSWORD}
+    assert shop.client.post("/v1/users", {**login, "role": "customer"}).status == 201
+    waiting = "SELECT id FROM information_schema.processlist WHERE user = 'hidden' AND info LIKE '%users%' AND state LIKE 'Waiting for table%'"
+
+    def asked_again():
+        with db.root(server.ledger().database) as other, other.cursor() as cursor, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            cursor.execute("LOCK TABLES users WRITE")
+            answer = pool.submit(shop.client.post, "/v1/login", login)
+            found = eventually(lambda: db.do(waiting), 60)
+            db.do(f"KILL {found[0]['id']}")
+            cursor.execute("UNLOCK TABLES")
+            return answer.result().status == 200
+    eventually(asked_again, 60)
+    shop.close()
 
 
 def test_tls_that_is_required_and_not_there_is_told(db, at):
