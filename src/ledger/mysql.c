@@ -56,8 +56,9 @@ void mysql_note(struct ledger *ledger, unsigned error, const char *text)
 static void handle_note(struct ledger *ledger)
 {
     MYSQL *handle = &mysql_of(ledger)->handle;
-    bool late = mysql_errno(handle) == CR_SERVER_LOST && mysql_patience_is_over();
-    mysql_note(ledger, mysql_errno(handle), late ? "it has not answered in time" : mysql_error(handle));
+    unsigned error = mysql_errno(handle);
+    bool late = (error == CR_SERVER_LOST || error == CR_SSL_CONNECTION_ERROR) && mysql_patience_is_over();
+    mysql_note(ledger, late ? CR_SERVER_LOST : error, late ? "it has not answered in time" : mysql_error(handle));
 }
 
 #define RIGHTS_ADVICE "; give its user GRANT ALL ON the database, or the rights that docs/operations.md names"
@@ -270,6 +271,7 @@ static enum fault connect_now(struct ledger *ledger)
     }
     enum fault fault = tls_check(ledger);
     if (fault != FAULT_NONE) return fault;
+    if (mysql_get_ssl_cipher(&connection->handle) != NULL) mysql_wait_under_tls(mysql_get_socket(&connection->handle));
     ledger_watch_line_in(place->watch, &connection->line, (int)mysql_get_socket(&connection->handle));
     connection->mariadb = mariadb_connection(&connection->handle) != 0;
     fault = session_begin(ledger);

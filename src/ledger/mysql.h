@@ -53,6 +53,7 @@ void mysql_patience_begin(uint32_t ms, const char *whom);
 void mysql_patience_end(void);
 bool mysql_patience_is_over(void);
 int mysql_wait(my_socket fd, my_bool is_read, int library_ms); /* for the library, in place of its own */
+void mysql_wait_under_tls(my_socket fd); /* once, of a connection with TLS: else nobody would ask it in time */
 
 /* mysql.c */
 enum fault mysql_ready(struct ledger *ledger) MUST_USE; /* connected, and not lost as far as can be seen */

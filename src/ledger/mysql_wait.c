@@ -1,7 +1,10 @@
 /* How long a thread waits for MySQL, and whether it says so.
  *
  * The library counts in seconds, from each packet anew, and hands its question over without an argument: what a thread is
- * ready to wait stands beside the thread. */
+ * ready to wait stands beside the thread.
+ *
+ * Under TLS it leaves the wait to a socket that blocks, and asks us only when that has given up: so it is made to do so
+ * soon. What is sent is left as it is, for of that the library asks as if it were to be read. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "ledger/mysql.h"
@@ -9,9 +12,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #define SAY_MS 3000
 #define STEP_MS_MAX 60000
+#define TLS_READ_MS 100
 
 static _Thread_local struct {
     bool set;
@@ -50,13 +55,25 @@ static void waiting_say(uint64_t waited_ms, uint64_t left_ms)
         log_warn("ledger", "%s has not answered for %u s: waiting for it", patience.whom, waited_s);
 }
 
+void mysql_wait_under_tls(my_socket fd)
+{
+    struct timeval soon = { .tv_usec = 1000 * TLS_READ_MS };
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+}
+
+/* Under TLS the library hands over its seconds as they are. All that it was told are whole ones: less is no milliseconds. */
+static uint64_t library_until_ms(int given, uint64_t now_ms)
+{
+    if (given <= 0) return UINT64_MAX;
+    return now_ms + (given < 1000 ? 1000 * (uint64_t)given : (uint64_t)given);
+}
+
 /* As poll() answers for one: what the library would do itself. */
 int mysql_wait(my_socket fd, my_bool is_read, int library_ms)
 {
     struct pollfd line = { .fd = fd, .events = is_read ? POLLIN : POLLOUT };
     uint64_t began_ms = mono_ms(), now_ms = began_ms, said_ms = began_ms;
-    uint64_t until_ms = library_ms > 0 ? began_ms + (uint64_t)library_ms : UINT64_MAX;
-    if (patience.until_ms != 0) until_ms = patience.until_ms;
+    uint64_t until_ms = patience.until_ms != 0 ? patience.until_ms : library_until_ms(library_ms, began_ms);
     for (;;) {
         uint64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
         uint64_t step_ms = left_ms < STEP_MS_MAX ? left_ms : STEP_MS_MAX;

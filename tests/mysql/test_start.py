@@ -244,6 +244,27 @@ def test_tls_hides_and_verifies(secure, at_secure, tmp_path):
     refused(at_secure("--ledger-tls", "verify", "--ledger-tls-ca", other), 1, "certificate")
 
 
+def test_a_database_that_hangs_behind_tls_is_said_and_given_up(secure, at_secure):
+    """After the login, by a lock of another. Also by a command that waits for its answers without an end, when there has been a first."""
+    db, _ = secure
+    server = at_secure("--ledger-tls", "required").start()
+    server.stop()
+    db.do("CREATE DATABASE theld", "CREATE TABLE theld.held (n INT PRIMARY KEY) ENGINE = InnoDB", "INSERT INTO theld.held VALUES (1)")
+    with db.root("theld") as other, other.cursor() as cursor, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        other.begin()
+        cursor.execute("SELECT n FROM held FOR UPDATE")
+        db.do("SET GLOBAL innodb_lock_wait_timeout = 600", "SET GLOBAL init_connect = 'SELECT n FROM theld.held FOR UPDATE'")
+        try:
+            export = pool.submit(run, "export", "orders", "--format", "csv", "--data", server.data, "--ledger-tls", "required")
+            said = refused(server, 1, "it has not answered in time (2013)")
+            export = export.result()
+        finally:
+            db.do("SET GLOBAL init_connect = ''")
+    assert export.code == 1 and "it has not answered in time (2013)" in export.err, export
+    for text in (said, export.err):
+        assert " has not answered for " in text and "s: waiting for it, " in text, text
+
+
 def test_a_question_whose_connection_behind_tls_is_lost_is_asked_again(secure, at_secure):
     db, _ = secure
     server = at_secure("--ledger-tls", "required").start()
