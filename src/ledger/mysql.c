@@ -50,7 +50,8 @@ void mysql_note(struct ledger *ledger, unsigned error, const char *text)
         connection->connected = false;
         ledger_watch_doubt(ledger->place.watch);
     }
-    if (mysql_lost(error) || error == ER_LOCK_DEADLOCK) connection->rolled_back = true;
+    /* After a wait for a lock only where the server has innodb_rollback_on_timeout; but nobody goes on after one. */
+    if (mysql_lost(error) || mysql_may_pass(error)) connection->rolled_back = true;
 }
 
 static void handle_note(struct ledger *ledger)
@@ -361,6 +362,16 @@ static const char *mysql_error_text(struct ledger *ledger)
     return mysql_of(ledger)->error_text;
 }
 
+static enum fault transaction_start(struct ledger *ledger, enum transaction kind)
+{
+    enum fault fault = mysql_run(ledger, kind == TRANSACTION_READ ? "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+                                                                  : "START TRANSACTION");
+    if (fault != FAULT_NONE) return fault;
+    mysql_of(ledger)->in_transaction = true;
+    mysql_of(ledger)->rolled_back = false;
+    return FAULT_NONE;
+}
+
 /* The lock of those who write, see mysql.h. Whoever waited in vain has nothing to undo. */
 static enum fault writers_lock(struct ledger *ledger, enum transaction kind)
 {
@@ -377,8 +388,10 @@ static enum fault writers_lock(struct ledger *ledger, enum transaction kind)
         }
         handle_note(ledger);
         bool again = mysql_may_pass(mysql_of(ledger)->error) && mono_ms() < until_ms;
+        if (!again) return mysql_fault_say(ledger, sql);
         /* A lock without its transaction would keep nobody out. */
-        if (!again || mysql_of(ledger)->rolled_back) return mysql_fault_say(ledger, sql);
+        enum fault fault = transaction_start(ledger, kind);
+        if (fault != FAULT_NONE) return fault;
     }
 }
 
@@ -397,12 +410,8 @@ static enum fault mysql_begin(struct ledger *ledger, enum transaction kind)
     /* One who reads much sees what was there at the beginning, however long it takes. */
     if (fault == FAULT_NONE && kind == TRANSACTION_READ)
         fault = mysql_run(ledger, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
-    if (fault == FAULT_NONE)
-        fault = mysql_run(ledger,
-                          kind == TRANSACTION_READ ? "START TRANSACTION WITH CONSISTENT SNAPSHOT" : "START TRANSACTION");
+    if (fault == FAULT_NONE) fault = transaction_start(ledger, kind);
     if (fault != FAULT_NONE) return fault;
-    mysql_of(ledger)->in_transaction = true;
-    mysql_of(ledger)->rolled_back = false;
     if (kind != TRANSACTION_READ) fault = writers_lock(ledger, kind);
     if (fault != FAULT_NONE) ledger_undo(ledger);
     return fault;

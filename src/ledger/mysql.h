@@ -22,7 +22,7 @@ struct mysql_connection {
     bool connected;
     bool mariadb;
     bool in_transaction;
-    bool rolled_back; /* by a deadlock or the end of the connection, before its end was asked for */
+    bool rolled_back; /* or maybe: by a deadlock, a wait for a lock or the end of the connection, before it was asked for */
     enum ledger_mode mode;
     uint32_t generation; /* of the connection: statements of one before are prepared anew */
     uint64_t changes, last_id;

@@ -36,17 +36,19 @@ static struct impostor {
     struct {
         int fd; /* -1: it has gone */
         bool other;
+        bool in_transaction;
     } peers[PEERS_MAX];
     unsigned count;
     _Atomic bool ending;
     /* What it is told to do. */
-    const char *_Atomic mute_at;   /* a question that has this in it is not answered; NULL: each is */
-    _Atomic bool unsafe_to_others; /* who are called "other" */
-    _Atomic bool deadlock_next;    /* the lock of those who write is refused once */
-    _Atomic bool unsafe_at_times;  /* every other time it is asked */
+    const char *_Atomic mute_at;     /* a question that has this in it is not answered; NULL: each is */
+    _Atomic bool unsafe_to_others;   /* who are called "other" */
+    const char *_Atomic refuse_next; /* the lock of those who write, once, with this; and the transaction is rolled back */
+    _Atomic bool unsafe_at_times;    /* every other time it is asked */
     /* What it has seen. */
     _Atomic bool muted;
     _Atomic unsigned safety_asked, writes;
+    _Atomic unsigned locks, locks_outside; /* of a transaction */
 } impostor;
 
 /* Seconds that nobody has to wait: where the server is mute all that is waited for it is skipped, here and in the library.
@@ -148,13 +150,16 @@ static void row_send(int fd, const char *figures)
     packet_send(fd, number, end, sizeof(end));
 }
 
-static void lock_send(int fd)
+static void lock_send(unsigned peer)
 {
-    static const char deadlock[] = "\xff\xbd\x04#40001Deadlock found"; /* 1213 */
-    if (atomic_exchange(&impostor.deadlock_next, false))
-        packet_send(fd, 1, deadlock, sizeof(deadlock) - 1);
-    else
-        row_send(fd, "0");
+    const char *refusal = atomic_exchange(&impostor.refuse_next, NULL);
+    if (refusal != NULL) {
+        impostor.peers[peer].in_transaction = false;
+        packet_send(impostor.peers[peer].fd, 1, refusal, strlen(refusal));
+        return;
+    }
+    atomic_fetch_add(impostor.peers[peer].in_transaction ? &impostor.locks : &impostor.locks_outside, 1);
+    row_send(impostor.peers[peer].fd, "0");
 }
 
 static void safety_send(unsigned peer)
@@ -180,7 +185,7 @@ static void question_answer(unsigned peer, const char *question)
     else if (strstr(question, SAFETY) != NULL)
         safety_send(peer);
     else if (strstr(question, "hooks_version") != NULL)
-        lock_send(fd);
+        lock_send(peer);
     else if (strstr(question, "information_schema") != NULL)
         row_send(fd, "91");
     else if (strstr(question, "FROM meta") != NULL)
@@ -188,6 +193,8 @@ static void question_answer(unsigned peer, const char *question)
     else
         ok_send(fd, 1);
     if (strstr(question, WRITE) != NULL) atomic_fetch_add(&impostor.writes, 1);
+    if (strcmp(question, "START TRANSACTION") == 0) impostor.peers[peer].in_transaction = true;
+    if (strcmp(question, "COMMIT") == 0 || strcmp(question, "ROLLBACK") == 0) impostor.peers[peer].in_transaction = false;
 }
 
 /* One packet, which is small and comes at once; false: the peer has gone. */
@@ -323,16 +330,30 @@ static void also_one_who_is_patient_gives_up_a_server_that_never_answered(void *
     assert_int_equal(lines_with(place, "it has not answered in time (2013); check that the server there is well"), 1);
 }
 
-/* With it the transaction is gone: the same lock taken again would be that of nobody. */
-static void a_deadlock_over_the_first_lock_ends_the_transaction(void **state)
+/* With it the transaction is gone, after a wait in vain where the server has innodb_rollback_on_timeout: the same lock taken
+ * again would be that of nobody, and what follows would be committed piece by piece. */
+static void a_first_lock_that_is_refused_is_taken_in_a_transaction_begun_again(void **state)
 {
     struct ledger_place *place = *state;
+    static const char *const refusals[] = { "\xff\xbd\x04#40001Deadlock found",               /* 1213 */
+                                            "\xff\xb5\x04#HY000Lock wait timeout exceeded" }; /* 1205 */
+    static const enum transaction kinds[] = { TRANSACTION_WRITE, TRANSACTION_FILE };
     struct ledger *ledger;
     assert_int_equal(ledger_open(&ledger, place, LEDGER_OWNER), FAULT_NONE);
-    atomic_store(&impostor.deadlock_next, true);
+    ledger_set_patience(ledger, UINT32_MAX);
+    for (unsigned i = 0; i < 4; i++) {
+        atomic_store(&impostor.refuse_next, refusals[i / 2]);
+        assert_int_equal(ledger_begin(ledger, kinds[i % 2]), FAULT_NONE);
+        assert_int_equal(atomic_load(&impostor.locks), i + 1);
+        assert_int_equal(atomic_load(&impostor.locks_outside), 0);
+        assert_int_equal(ledger_commit(ledger), FAULT_NONE);
+    }
+    ledger_set_patience(ledger, 0);
+    atomic_store(&impostor.refuse_next, refusals[1]);
     assert_int_equal(ledger_begin(ledger, TRANSACTION_WRITE), FAULT_TIMEOUT);
     assert_int_equal(ledger_begin(ledger, TRANSACTION_WRITE), FAULT_NONE);
     ledger_undo(ledger);
+    assert_int_equal(atomic_load(&impostor.locks_outside), 0);
     ledger_close(ledger);
 }
 
@@ -425,7 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_server_that_hangs_while_a_ledger_is_opened_is_said_and_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(also_one_who_is_patient_gives_up_a_server_that_never_answered, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_deadlock_over_the_first_lock_ends_the_transaction, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_first_lock_that_is_refused_is_taken_in_a_transaction_begun_again, setup, teardown),
         cmocka_unit_test_setup_teardown(the_watch_waits_a_second_for_each_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_start_is_not_kept_waiting_by_a_server_that_falls_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(what_every_connection_finds_is_said_once_and_asked_about_with_pauses, setup,
