@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #define BUCKETS_MIN UINT32_C(64)
-#define PAGE_BYTES UINT64_C(4096)
 
 static uint32_t *hash_of(const struct index *index, uint32_t cell)
 {
@@ -106,6 +105,5 @@ uint32_t index_next(const struct index *index, uint32_t cell)
 
 uint64_t index_bytes(const struct index *index)
 {
-    uint64_t pages = index->buckets.size / PAGE_BYTES;
-    return index->puts < pages ? index->puts * PAGE_BYTES : index->buckets.size;
+    return region_touched(&index->buckets, index->puts);
 }

@@ -1,6 +1,6 @@
 /* index: a hash table of numbers, chained through the entries themselves.
  *
- * It has as many buckets from the start as its pool may have cells, or up to half of that, in memory that is touched as it
+ * It has all its buckets from the start, more than half as many as its pool may have cells, in memory that is touched as it
  * is used. So nothing ever moves, no insertion pays for growth, and none reads another entry: the cost of a grab is the same
  * at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps the hash
  * and the chain link of an entry is told by two offsets into its cells. Not for several threads at once. */
@@ -14,9 +14,9 @@ struct index {
     const struct pool *cells;
     uint32_t hash_offset; /* of the uint32_t hash in a cell */
     uint32_t link_offset; /* of the uint32_t link in a cell */
+    uint32_t mask;        /* of the hash; one less than there are buckets */
     uint32_t count;
     uint64_t puts; /* ever */
-    uint32_t mask; /* of the hash; one less than there are buckets */
 };
 
 enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset) MUST_USE;

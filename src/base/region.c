@@ -35,6 +35,12 @@ void region_huge(struct region *region)
     (void)madvise(region->base, region->size, MADV_HUGEPAGE);
 }
 
+uint64_t region_touched(const struct region *region, uint64_t touches)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return touches < region->size / page ? touches * page : region->size;
+}
+
 void region_close(struct region *region)
 {
     if (region->base == NULL) return;

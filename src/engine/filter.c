@@ -4,7 +4,6 @@
 
 /* At two places an entry, a full filter still turns away six of ten strangers; one filled to a tenth, nineteen of twenty. */
 #define PLACES_PER_ENTRY UINT64_C(2)
-#define PAGE_BYTES UINT64_C(4096)
 
 static _Atomic uint8_t *place_of(const struct filter *filter, uint32_t hash)
 {
@@ -54,6 +53,5 @@ bool filter_has(const struct filter *filter, uint32_t hash)
 
 uint64_t filter_bytes(const struct filter *filter)
 {
-    uint64_t scattered = filter->entries * PAGE_BYTES;
-    return scattered < filter->places_count ? scattered : filter->places_count;
+    return region_touched(&filter->places, filter->entries);
 }
