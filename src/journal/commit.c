@@ -114,7 +114,7 @@ void journal_urge(struct journal *journal)
     pthread_mutex_lock(journal->options.lock);
     const uint64_t seq = atomic_load_explicit(&journal->seq_appended, memory_order_relaxed);
     atomic_store_explicit(&journal->seq_urged, seq, memory_order_relaxed);
-    if (journal->sleeping) {
+    if (journal->sleeping && journal->filling->awaited >= journal->gather_enough) {
         journal->sleeping = false;
         pthread_cond_signal(&journal->work);
     }
@@ -303,13 +303,15 @@ static void batch_gather(struct journal *journal)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(journal->options.lock);
-    const uint32_t before = journal->writing->awaited, enough = before < 4 ? before > 0 : before / 2;
+    const uint32_t before = journal->writing->awaited;
+    journal->gather_enough = before < 4 ? before > 0 : before / 2;
     int late = 0;
-    while (late == 0 && journal->filling->awaited < enough && !atomic_load(&journal->stop)) {
+    while (late == 0 && journal->filling->awaited < journal->gather_enough && !atomic_load(&journal->stop)) {
         journal->sleeping = true;
         late = pthread_cond_timedwait(&journal->work, journal->options.lock, &until);
     }
     journal->sleeping = false;
+    journal->gather_enough = 0;
     pthread_mutex_unlock(journal->options.lock);
 }
 

@@ -2,7 +2,7 @@
  * and the simulation, which runs the same steps on one thread.
  *
  * Who owns what:
- *   under the decision lock      filling, segment_left, spare_ready, sleeping
+ *   under the decision lock      filling, segment_left, spare_ready, sleeping, gather_enough
  *   the committer                writing, rotate, seq_taken, fd, header, seed, chain, offset
  *   the preparer                 the file of the spare, until spare_ready; the committer from then on
  *   anyone, atomically           seq_appended, seq_durable, poisoned, space_low, spare_wanted, prepare_failed, stop
@@ -30,6 +30,7 @@ struct journal {
     uint64_t segment_left; /* bytes of the segment not yet given to a batch */
     bool spare_ready;
     bool sleeping;
+    uint32_t gather_enough; /* decisions that are waited for before it is woken; 0: any urge does it */
     pthread_cond_t work;
 
     int fd;
