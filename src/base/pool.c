@@ -4,9 +4,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+#define EXTEND_BYTES (64u << 10)
+
 enum fault pool_open(struct pool *pool, uint32_t cell_bytes, uint32_t cells_max)
 {
-    assert(cell_bytes >= sizeof(uint32_t));
+    assert(cell_bytes >= sizeof(uint32_t) && cell_bytes <= EXTEND_BYTES);
     assert(cells_max > 0 && cells_max < UINT32_MAX);
 
     /* Cell 0 is never given out, so that a number of 0 can mean nobody; its bytes are the price. */
@@ -16,6 +18,15 @@ enum fault pool_open(struct pool *pool, uint32_t cell_bytes, uint32_t cells_max)
 
     *pool = (struct pool){ .cell_bytes = cell_bytes, .cells_max = cells_max };
     return region_open(&pool->region, size);
+}
+
+/* A page that the system has to find at the first touch of it costs several times as much as one of many that it is asked
+ * for at once, and cells are touched in their order. */
+static void pool_extend(struct pool *pool)
+{
+    size_t begin = (size_t)(pool->ready + 1) * pool->cell_bytes, end = begin + EXTEND_BYTES;
+    region_populate(&pool->region, begin, end);
+    pool->ready += EXTEND_BYTES / pool->cell_bytes;
 }
 
 void pool_close(struct pool *pool)
@@ -31,6 +42,7 @@ uint32_t pool_acquire(struct pool *pool)
         memcpy(&pool->freed, pool_cell(pool, cell), sizeof pool->freed);
     } else {
         if (pool->fresh == pool->cells_max) return 0;
+        if (pool->fresh == pool->ready) pool_extend(pool);
         cell = ++pool->fresh;
     }
     pool->used++;

@@ -6,9 +6,10 @@
 
 struct pool {
     struct region region;
-    uint32_t cell_bytes; /* at least 4 */
+    uint32_t cell_bytes; /* 4 to 65,536 */
     uint32_t cells_max;
     uint32_t fresh; /* cells ever used */
+    uint32_t ready; /* cells whose memory has been asked for */
     uint32_t freed; /* first of the free list, 0 if none */
     uint32_t used;
 };

@@ -35,6 +35,19 @@ void region_huge(struct region *region)
     (void)madvise(region->base, region->size, MADV_HUGEPAGE);
 }
 
+/* Where the system does not know how, pages come at their first touch. */
+void region_populate(struct region *region, size_t begin, size_t end)
+{
+#ifdef MADV_POPULATE_WRITE
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (end > region->size) end = region->size;
+    begin = begin / page * page;
+    if (begin < end) (void)madvise(region->base + begin, end - begin, MADV_POPULATE_WRITE);
+#else
+    (void)region, (void)begin, (void)end;
+#endif
+}
+
 uint64_t region_touched(const struct region *region, uint64_t touches)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -2,9 +2,11 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -56,6 +58,37 @@ static void reserving_costs_no_memory_until_it_is_touched(void **state)
     region_close(&region);
 }
 
+/* Pages from the first on, out of so many, that are in memory. */
+static long pages_there(const struct region *region, long page, long count)
+{
+    unsigned char there[256];
+    assert_in_range(count, 1, sizeof there);
+    assert_int_equal(mincore(region->base, (size_t)(count * page), there), 0);
+    long first = 0;
+    while (first < count && there[first] & 1) first++;
+    return first;
+}
+
+static void what_is_populated_is_in_memory_zeroed_and_no_more_than_that(void **state)
+{
+    (void)state;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct region region;
+    assert_int_equal(region_open(&region, 256 * page), FAULT_NONE);
+    /* A system that knows nothing of it says so, and then pages come when they are touched. */
+    bool known = madvise(region.base + 255 * page, page, MADV_POPULATE_WRITE) == 0;
+    assert_int_equal(pages_there(&region, (long)page, 256), 0);
+    region_populate(&region, 1, 64 * page - 1);
+    assert_int_equal(pages_there(&region, (long)page, 256), known ? 64 : 0);
+    for (size_t i = 0; i < 64 * page; i++) assert_int_equal(region.base[i], 0);
+
+    region.base[200 * page] = 1;
+    region_populate(&region, 100 * page, SIZE_MAX); /* as far as there is any */
+    region_populate(&region, region.size, region.size + page);
+    assert_int_equal(region.base[200 * page], 1);
+    region_close(&region);
+}
+
 static void closing_twice_is_harmless(void **state)
 {
     (void)state;
@@ -78,8 +111,11 @@ static void more_than_the_address_space_is_a_fault_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_region_starts_zeroed_and_keeps_what_is_written), cmocka_unit_test(a_region_begins_at_a_page),
-        cmocka_unit_test(reserving_costs_no_memory_until_it_is_touched),    cmocka_unit_test(closing_twice_is_harmless),
+        cmocka_unit_test(a_region_starts_zeroed_and_keeps_what_is_written),
+        cmocka_unit_test(a_region_begins_at_a_page),
+        cmocka_unit_test(reserving_costs_no_memory_until_it_is_touched),
+        cmocka_unit_test(what_is_populated_is_in_memory_zeroed_and_no_more_than_that),
+        cmocka_unit_test(closing_twice_is_harmless),
         cmocka_unit_test(more_than_the_address_space_is_a_fault_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
