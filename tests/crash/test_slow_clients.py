@@ -21,6 +21,8 @@ GOOD_PAUSE_S = 0.005  # leaves slowhttptest the processor that it needs to be sl
 AT_ONCE_MIN = 4000
 MEMORY_KB_MAX = 400 << 10
 SHARE_MIN = 0.999
+# What the server says then, before it turns grabs away.
+DISK_STOOD_STILL = "milliseconds a decision waits for the disk"
 
 # What slowhttptest is told, and what it asks for. A body is announced as 4 kB and comes a few bytes at a time; the page that is read slowly is
 # asked for several times on each connection, so that it does not fit the window that the reader leaves open.
@@ -103,7 +105,15 @@ def attack(server, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_good_clients_are_served_beside_slow_ones(mode):
-    """P9: the slow ones all come, thousands of them at once, and the good ones do not notice."""
+    """P9: the slow ones all come, thousands of them at once, and the good ones do not notice. Done again where they noticed the disk, which the slow ones
+    do not touch."""
+    for tries_left in (2, 1, 0):
+        if judged(mode, tries_left == 0):
+            break
+
+
+def judged(mode, must):
+    """Whether the disk let it be seen what the slow ones do to the good."""
     with Server("--limits", "connections_per_ip=0") as server:
         shop = Shop(server)
         sale = shop.sale(stock=10 ** 6)["id"]
@@ -129,6 +139,8 @@ def test_good_clients_are_served_beside_slow_ones(mode):
         said = (server.folder / "attack").read_text(errors="replace")
         assert came >= SLOW_CLIENTS and most >= AT_ONCE_MIN, f"{came} came, {most} at once\n{said[-2000:]}"
         assert asked >= 500, f"{asked} good requests in {ATTACK_S} s or more"
+        if not must and good.right < asked * SHARE_MIN and DISK_STOOD_STILL in server.log():
+            return False
         assert good.right >= asked * SHARE_MIN, f"{len(good.wrong)} of {asked} went wrong: {good.wrong[:5]}"
         assert memory_kb < MEMORY_KB_MAX, f"{memory_kb} kB with {most} connections"
         eventually(lambda: metric(shop.client, "stampede_connections") <= GOOD_CLIENTS + 1, seconds=10)
@@ -137,3 +149,4 @@ def test_good_clients_are_served_beside_slow_ones(mode):
         sold = shop.counts(sale)[3]
         assert good.wins + 1 <= sold <= good.wins + 1 + len(good.wrong), "sold is what was told"
         shop.close()
+    return True
