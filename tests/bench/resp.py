@@ -1,8 +1,9 @@
 """The Redis protocol against Redis itself: a durable grab of ours, and the script that people sell with on Redis.
 
-Both are asked by redis-benchmark, with random buyers out of a million. The script does what a grab does but for the limit per
-grab, the order's number and the database: has the buyer bought, is there stock, take it, note the buyer, push the order. Redis
-keeps nothing, or appends to its log and syncs every second, or syncs before it answers; ours always does the last.
+Both are asked by redis-benchmark, with random buyers out of a million. The script is the one that most who sell by Redis run: is
+there stock, has the buyer bought, take it, note the buyer, and put the order, with buyer, sale and number, into the stream that
+consumers write their database from. The limit per grab, the number itself and the database it does not have. Redis keeps
+nothing, or appends to its log and syncs every second, or syncs before it answers; ours always does the last.
 
 SALE.GRAB answers with verdict, number and what is left, which redis-benchmark has to read; SECKILL with one number, as the script
 does. So beside the ratio of the one, which has an aim, stands that of the other.
@@ -29,12 +30,11 @@ PIPELINES = (1, 16, 64)
 REQUESTS_PER_S = {"won": {1: 30_000, 16: 80_000, 64: 100_000}, "sold-out": {1: 60_000, 16: 200_000, 64: 300_000}}
 STOCK = 1_000_000_000
 SCRIPT = """
+if tonumber(redis.call('GET', KEYS[1]) or '0') < 1 then return 2 end
 if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then return 0 end
-local left = tonumber(redis.call('GET', KEYS[1]) or '0')
-if left < 1 then return 2 end
 redis.call('DECRBY', KEYS[1], 1)
 redis.call('SADD', KEYS[2], ARGV[1])
-redis.call('RPUSH', KEYS[3], ARGV[1])
+redis.call('XADD', KEYS[3], '*', 'user', ARGV[1], 'sale', ARGV[2], 'order', ARGV[3])
 return 1
 """
 MODES = {
@@ -71,7 +71,8 @@ class Redis(servers.Server):
         """The words of a grab."""
         cli(self.port, "FLUSHALL")
         cli(self.port, "SET", f"{{{name}}}:stock", stock)
-        return ["EVALSHA", self.sha, "3", *(f"{{{name}}}:{key}" for key in ("stock", "bought", "orders")), "user:__rand_int__"]
+        return ["EVALSHA", self.sha, "3", *(f"{{{name}}}:{key}" for key in ("stock", "bought", "orders")), "user:__rand_int__", "1",
+                "__rand_int__"]
 
     def turn_port(self):
         return self.port
@@ -159,7 +160,7 @@ def measure(bench):
                     requests = REQUESTS_PER_S[path][pipeline] * bench.seconds
                     words = ["SALE.GRAB", "1", "user:__rand_int__"]
                     rates.setdefault((path, pipeline, "answer"), []).append(turn(answers[path].port, words, pipeline, requests))
-                    for name, side in sides.items():
+                    for name, side in sorted(sides.items(), reverse=nth % 2 == 1):
                         words = side.sale(f"{path}-{pipeline}-{nth}-{time.monotonic_ns()}", STOCK if path == "won" else 0)
                         side.rest()
                         # As many for each side: who is asked more meets more buyers again, and those cost less.
