@@ -1,8 +1,10 @@
 #include "base/index.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 #define BUCKETS_MIN UINT32_C(64)
+#define BUCKETS_MAX (UINT32_C(1) << 31)
 
 static uint32_t *hash_of(const struct index *index, uint32_t cell)
 {
@@ -19,6 +21,13 @@ static uint32_t *head_of(const struct index *index, uint32_t hash)
     return (uint32_t *)(void *)index->buckets.base + (hash & index->mask);
 }
 
+/* Of a bucket's head, or of a link, which only the owner reads. Relaxed: whoever else reads a head must have learned in some
+ * other way, and acquired, that what they look for was put there before. */
+static void place_set(uint32_t *place, uint32_t cell)
+{
+    atomic_store_explicit((_Atomic uint32_t *)(void *)place, cell, memory_order_relaxed);
+}
+
 enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset)
 {
     assert(cells->cell_bytes % sizeof(uint32_t) == 0);
@@ -27,9 +36,9 @@ enum fault index_open(struct index *index, const struct pool *cells, uint32_t ha
     assert(hash_offset != link_offset);
 
     uint32_t buckets = BUCKETS_MIN;
-    while (buckets <= cells->cells_max / 2) buckets *= 2;
+    while (buckets < cells->cells_max && buckets < BUCKETS_MAX) buckets *= 2;
     *index = (struct index){ .cells = cells, .hash_offset = hash_offset, .link_offset = link_offset, .mask = buckets - 1 };
-    return region_open(&index->buckets, buckets * sizeof(uint32_t));
+    return region_open(&index->buckets, (size_t)buckets * sizeof(uint32_t));
 }
 
 void index_close(struct index *index)
@@ -45,7 +54,7 @@ void index_put(struct index *index, uint32_t cell)
 
     uint32_t *head = head_of(index, *hash_of(index, cell));
     *link_of(index, cell) = *head;
-    *head = cell;
+    place_set(head, cell);
     index->count++;
     index->puts++;
 }
@@ -65,7 +74,7 @@ void index_remove(struct index *index, uint32_t cell)
 {
     assert(cell != 0);
     uint32_t *place = place_of(index, cell);
-    *place = *link_of(index, cell);
+    place_set(place, *link_of(index, cell));
     *link_of(index, cell) = 0;
     index->count--;
 }
@@ -77,7 +86,7 @@ void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell)
     uint32_t *place = place_of(index, old_cell);
     *link_of(index, new_cell) = *link_of(index, old_cell);
     *link_of(index, old_cell) = 0;
-    *place = new_cell;
+    place_set(place, new_cell);
 }
 
 /* The cell's memory is touched for its link anyway, so entries of the bucket with another hash are passed over here. */
@@ -90,6 +99,11 @@ static uint32_t chain_find(const struct index *index, uint32_t cell, uint32_t ha
 void index_prefetch(const struct index *index, uint32_t hash)
 {
     __builtin_prefetch(head_of(index, hash), 1);
+}
+
+bool index_may_have(const struct index *index, uint32_t hash)
+{
+    return atomic_load_explicit((_Atomic uint32_t *)(void *)head_of(index, hash), memory_order_relaxed) != 0;
 }
 
 uint32_t index_first(const struct index *index, uint32_t hash)

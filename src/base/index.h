@@ -1,16 +1,21 @@
 /* index: a hash table of numbers, chained through the entries themselves.
  *
- * It has all its buckets from the start, more than half as many as its pool may have cells, in memory that is touched as it
- * is used. So nothing ever moves, no insertion pays for growth, and none reads another entry: the cost of a grab is the same
+ * It has all its buckets from the start, as many as its pool may have cells or more, in memory that is touched as it is
+ * used. So nothing ever moves, no insertion pays for growth, and none reads another entry: the cost of a grab is the same
  * at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps the hash
- * and the chain link of an entry is told by two offsets into its cells. Not for several threads at once. */
+ * and the chain link of an entry is told by two offsets into its cells.
+ *
+ * Not for several threads at once, but for index_may_have() and index_prefetch(): a bucket is never empty, not even for a
+ * moment, while something is in it. */
 #ifndef STAMPEDE_BASE_INDEX_H
 #define STAMPEDE_BASE_INDEX_H
 
 #include "base/pool.h"
 
+#include <stdbool.h>
+
 struct index {
-    struct region buckets; /* uint32_t heads */
+    struct region buckets; /* _Atomic uint32_t heads */
     const struct pool *cells;
     uint32_t hash_offset; /* of the uint32_t hash in a cell */
     uint32_t link_offset; /* of the uint32_t link in a cell */
@@ -24,9 +29,12 @@ void index_close(struct index *index);
 void index_put(struct index *index, uint32_t cell); /* its hash is set; it may share it with others */
 void index_remove(struct index *index, uint32_t cell);
 void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /* equal hashes */
+void index_prefetch(const struct index *index, uint32_t hash);                 /* its bucket will be asked for soon */
+/* False: certainly no entry has this hash. A full index still says so of four in ten that are not there, one filled to a
+ * tenth of nine in ten. */
+bool index_may_have(const struct index *index, uint32_t hash);
 /* Every entry of just this hash, newest first (a replacement stands where the old one stood): compare, then ask for the
  * next; 0 ends. */
-void index_prefetch(const struct index *index, uint32_t hash); /* its bucket will be asked for soon */
 uint32_t index_first(const struct index *index, uint32_t hash);
 uint32_t index_next(const struct index *index, uint32_t cell);
 uint64_t index_bytes(const struct index *index); /* of memory touched, at most */

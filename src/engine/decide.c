@@ -63,14 +63,8 @@ void engine_hash_grab(const struct engine *engine, struct grab *grab)
 {
     if (grab->buyer.len == 0 || grab->buyer.len > BUYER_BYTES_MAX) return;
     struct holder holder = holder_of(&engine->holdings, grab->sale_id, grab->buyer);
-    holdings_expect_early(&engine->holdings, &holder);
+    holdings_expect(&engine->holdings, &holder);
     grab->hash = holder.hash;
-}
-
-void engine_expect_grab(const struct engine *engine, const struct grab *grab)
-{
-    struct holder holder = { .hash = grab->hash };
-    if (grab->hash != 0) holdings_expect(&engine->holdings, &holder);
 }
 
 /* The order of a win, and the decision that makes it. The buyer's name stands in the order already. */
@@ -117,7 +111,6 @@ enum verdict grab_decide(const struct engine *engine, const struct grab *grab, b
     if (buyer.len == 0) return answer->verdict = VERDICT_BUSY;
 
     struct holder holder = holder_hashed(&engine->holdings, sale->id, buyer, grab->hash);
-    holdings_expect(&engine->holdings, &holder);
     uint32_t named;
     enum verdict verdict = grab_judge(engine, grab, sale, &holder, &named);
     if (verdict == VERDICT_DONE && !in_replay && returns_are_too_many(engine, named)) verdict = VERDICT_TOO_MANY_RETURNS;

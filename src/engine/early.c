@@ -1,4 +1,4 @@
-/* What the crowd is told without the lock, from the board outside the sale and the filter of buyers. */
+/* What the crowd is told without the lock, from the board outside the sale and the index of buyers. */
 #include "engine/buyer.h"
 #include "engine/engine_state.h"
 

@@ -55,10 +55,9 @@ struct grab {
     uint64_t hash;    /* engine_hash_grab()'s; 0: it is made where it is needed */
 };
 
-/* For many grabs that are decided together: each is hashed first, without the lock and from any thread, and expected once
- * the lock is held. Their buyers lie anywhere in memory, and all of it comes nearer at once. Neither changes a verdict. */
+/* For many grabs that are decided together: each is hashed first, without the lock and from any thread. Where their buyers
+ * are looked for lies anywhere in memory, and all of it comes nearer at once. Changes no verdict. */
 void engine_hash_grab(const struct engine *engine, struct grab *grab);
-void engine_expect_grab(const struct engine *engine, const struct grab *grab);
 
 /* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (an order of the buyer's that
  * counts: held or paid). */

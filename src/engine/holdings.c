@@ -15,7 +15,6 @@ enum fault holdings_open(struct holdings *holdings, uint32_t orders_max, const u
     if (fault == FAULT_NONE) fault = texts_open(&holdings->texts, orders_max * 2);
     if (fault == FAULT_NONE) fault = region_open(&holdings->nonces, (orders_max + UINT64_C(1)) * sizeof(uint64_t));
     if (fault == FAULT_NONE) fault = region_open(&holdings->refs, (orders_max + UINT64_C(1)) * sizeof(uint64_t));
-    if (fault == FAULT_NONE) fault = filter_open(&holdings->buyers, orders_max);
     if (fault == FAULT_NONE)
         fault = index_open(&holdings->by_buyer, &holdings->orders, offsetof(struct holding, buyer_hash),
                            offsetof(struct holding, buyer_link));
@@ -34,7 +33,6 @@ void holdings_close(struct holdings *holdings)
     index_close(&holdings->by_key);
     index_close(&holdings->by_no);
     index_close(&holdings->by_buyer);
-    filter_close(&holdings->buyers);
     region_close(&holdings->refs);
     region_close(&holdings->nonces);
     texts_close(&holdings->texts);
@@ -65,11 +63,6 @@ struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, s
     return (struct holder){ .hash = hash, .slot = (uint32_t)(sale_id % SALES_OPEN_MAX), .buyer = buyer };
 }
 
-void holdings_expect_early(const struct holdings *holdings, const struct holder *holder)
-{
-    filter_prefetch(&holdings->buyers, (uint32_t)holder->hash);
-}
-
 void holdings_expect(const struct holdings *holdings, const struct holder *holder)
 {
     index_prefetch(&holdings->by_buyer, (uint32_t)holder->hash);
@@ -77,7 +70,7 @@ void holdings_expect(const struct holdings *holdings, const struct holder *holde
 
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder)
 {
-    return filter_has(&holdings->buyers, (uint32_t)holder->hash);
+    return index_may_have(&holdings->by_buyer, (uint32_t)holder->hash);
 }
 
 /* A slot is given to another sale only when its last order is gone, so a slot says which sale. */
@@ -87,11 +80,8 @@ static bool is_holder(const struct holdings *holdings, const struct holding *hol
            slice_equal(texts_at(&holdings->texts, holding->buyer_cell, holding->buyer_len), holder->buyer);
 }
 
-/* The filter is asked first: it is a tenth of the size of the index and its cells, so it stays near, and most who come have
- * won nothing yet. */
 uint32_t holdings_standing(const struct holdings *holdings, const struct holder *holder)
 {
-    if (!holdings_may_hold(holdings, holder)) return 0;
     uint32_t cell = index_first(&holdings->by_buyer, (uint32_t)holder->hash);
     while (cell != 0 && !is_holder(holdings, holding_at(holdings, cell), holder))
         cell = index_next(&holdings->by_buyer, cell);
@@ -200,7 +190,6 @@ static void buyer_join(struct holdings *holdings, const struct holder *holder, u
         standing_add(holding, holding_counts(holding));
         holding->stands = 1;
         index_put(&holdings->by_buyer, cell);
-        filter_add(&holdings->buyers, holding->buyer_hash);
         return;
     }
     standing_add(stand_in(holdings, cell, other_cell), holding_counts(holding));
@@ -306,10 +295,7 @@ void holdings_drop(struct holdings *holdings, uint32_t *list)
     *list = holding->older;
 
     index_remove(&holdings->by_no, cell);
-    if (holding->stands) {
-        index_remove(&holdings->by_buyer, cell);
-        filter_drop(&holdings->buyers, holding->buyer_hash);
-    }
+    if (holding->stands) index_remove(&holdings->by_buyer, cell);
     if (holding->key_cell != 0) {
         index_remove(&holdings->by_key, cell);
         texts_drop(&holdings->texts, holding->key_cell, holding->key_len);
@@ -348,7 +334,7 @@ static uint64_t pool_bytes(const struct pool *pool)
 
 uint64_t holdings_bytes(const struct holdings *holdings)
 {
-    uint64_t bytes = pool_bytes(&holdings->orders) + filter_bytes(&holdings->buyers) + texts_bytes(&holdings->texts);
+    uint64_t bytes = pool_bytes(&holdings->orders) + texts_bytes(&holdings->texts);
     bytes += ((uint64_t)holdings->nonces_last + holdings->refs_last) * sizeof(uint64_t);
     return bytes + index_bytes(&holdings->by_buyer) + index_bytes(&holdings->by_no) + index_bytes(&holdings->by_key);
 }

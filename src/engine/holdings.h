@@ -10,7 +10,7 @@
  * token an order has spent, and by which payment it was paid, stands beside the cells, in memory that is touched only where
  * there is one. Of the payment's ref a keyed hash is kept: that another has the same has odds of one in 2^64.
  *
- * Under the engine's lock, but for holder_of() and holdings_may_hold(). */
+ * Under the engine's lock, but for holder_of(), holdings_expect() and holdings_may_hold(). */
 #ifndef STAMPEDE_ENGINE_HOLDINGS_H
 #define STAMPEDE_ENGINE_HOLDINGS_H
 
@@ -18,7 +18,6 @@
 #include "base/index.h"
 #include "base/pool.h"
 #include "base/slice.h"
-#include "engine/filter.h"
 #include "engine/sale.h"
 #include "engine/texts.h"
 
@@ -68,7 +67,6 @@ struct holdings {
     struct region refs;   /* uint64_t for each cell: the hash of its payment's ref */
     uint32_t refs_last;
     struct index by_buyer, by_no, by_key;
-    struct filter buyers;
 };
 
 enum fault holdings_open(struct holdings *holdings, uint32_t orders_max, const uint8_t hash_key[16]) MUST_USE;
@@ -84,10 +82,8 @@ struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struc
 /* The same where the hash may have been made before; 0: it has not. */
 struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, struct slice buyer, uint64_t hash);
 
-/* Their bucket, and their place in the filter (any thread), lie anywhere in memory: let it come nearer while the rest is
- * judged. */
+/* Where they are looked for lies anywhere in memory: let it come nearer. Any thread. */
 void holdings_expect(const struct holdings *holdings, const struct holder *holder);
-void holdings_expect_early(const struct holdings *holdings, const struct holder *holder);
 
 /* Any thread: false means certainly no order of theirs was there before what the caller has acquired. */
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder);

@@ -73,11 +73,7 @@ void local_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count
         it->order_no = it->seq = 0;
         it->verdict = engine_refuse_early(gate->engine, &it->grab);
         if (it->verdict != VERDICT_DONE) continue;
-        if (!locked) {
-            pthread_mutex_lock(&gate->lock);
-            for (const struct gate_grab *next = it; next < grabs + count; next++)
-                engine_expect_grab(gate->engine, &next->grab);
-        }
+        if (!locked) pthread_mutex_lock(&gate->lock);
         locked = true;
         struct grab_answer answer;
         it->seq = grab_settle(gate, &it->grab, &answer, &it->verdict);

@@ -5,7 +5,7 @@
 #include "base/region.h"
 #include "base/siphash.h"
 #include "engine/buyer.h"
-#include "engine/filter.h"
+#include "gate/remote/filter.h"
 #include "gate/remote/number.h"
 
 #include <assert.h>

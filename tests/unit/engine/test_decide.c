@@ -368,7 +368,7 @@ static void won_before_comes_first_where_it_is_asked_to(void **state)
 static void a_trusted_grab_is_asked_for_no_token(void **state)
 {
     (void)state;
-    struct engine *engine = stage_open(100);
+    struct engine *engine = stage_open(100000);
     struct sale_terms terms = stage_terms();
     terms.admission = ADMISSION_TOKEN;
     uint64_t id = stage_sale(engine, &terms, 1);

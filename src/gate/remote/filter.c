@@ -1,4 +1,4 @@
-#include "engine/filter.h"
+#include "gate/remote/filter.h"
 
 #include <assert.h>
 
@@ -7,7 +7,6 @@
 
 static _Atomic uint8_t *place_of(const struct filter *filter, uint32_t hash)
 {
-    /* The index by buyer uses the low bits of the same hash, this the high ones. */
     uint64_t place = (hash * filter->places_count) >> 32;
     return (_Atomic uint8_t *)(void *)filter->places.base + place;
 }
@@ -23,7 +22,7 @@ void filter_close(struct filter *filter)
     region_close(&filter->places);
 }
 
-/* Relaxed: whoever reads a place has acquired the board that was written after it. */
+/* Relaxed: whoever reads a place has acquired, in some other way, that it was written before. */
 void filter_add(struct filter *filter, uint32_t hash)
 {
     _Atomic uint8_t *place = place_of(filter, hash);
@@ -41,17 +40,7 @@ void filter_drop(struct filter *filter, uint32_t hash)
     filter->entries--;
 }
 
-void filter_prefetch(const struct filter *filter, uint32_t hash)
-{
-    __builtin_prefetch((const void *)place_of(filter, hash), 1);
-}
-
 bool filter_has(const struct filter *filter, uint32_t hash)
 {
     return atomic_load_explicit(place_of(filter, hash), memory_order_relaxed) != 0;
-}
-
-uint64_t filter_bytes(const struct filter *filter)
-{
-    return region_touched(&filter->places, filter->entries);
 }

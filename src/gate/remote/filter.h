@@ -3,8 +3,8 @@
  * A byte per place counts the buyers whose hash falls there, so that a sale let go of leaves no trace and the filter
  * is as sharp after a year as on the first day. A place that has counted to 255 stays there: it errs towards "maybe".
  * One thread writes at a time; any thread reads. */
-#ifndef STAMPEDE_ENGINE_FILTER_H
-#define STAMPEDE_ENGINE_FILTER_H
+#ifndef STAMPEDE_GATE_REMOTE_FILTER_H
+#define STAMPEDE_GATE_REMOTE_FILTER_H
 
 #include "base/fault.h"
 #include "base/region.h"
@@ -24,7 +24,5 @@ void filter_close(struct filter *filter);
 void filter_add(struct filter *filter, uint32_t hash);
 void filter_drop(struct filter *filter, uint32_t hash);
 bool filter_has(const struct filter *filter, uint32_t hash);
-void filter_prefetch(const struct filter *filter, uint32_t hash); /* its place will be asked for soon; any thread */
-uint64_t filter_bytes(const struct filter *filter);               /* of memory touched, at most */
 
 #endif
