@@ -227,7 +227,7 @@ uint64_t gate_seq_decided(struct gate *gate);
  * decided since memory let go of it. 0, nearly always: it has. */
 uint64_t gate_seq_past(const struct gate *gate);
 struct gate_status {
-    uint64_t seq_decided, seq_durable;
+    uint64_t seq_decided, seq_durable; /* of one moment: the first is never less */
     bool poisoned, room;
     struct engine_usage usage;
     /* Of several machines. */

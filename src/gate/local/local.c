@@ -299,10 +299,10 @@ void local_status(struct gate *base, struct gate_status *out)
     *out = (struct gate_status){ .shared = false };
     pthread_mutex_lock(&gate->lock);
     out->seq_decided = engine_seq(gate->engine);
+    out->seq_durable = journal_seq_durable(gate->journal); /* of the same moment: never more than was decided */
     out->room = journal_has_room(gate->journal);
     engine_usage(gate->engine, &out->usage);
     pthread_mutex_unlock(&gate->lock);
-    out->seq_durable = journal_seq_durable(gate->journal);
     out->poisoned = journal_poisoned(gate->journal);
 }
 

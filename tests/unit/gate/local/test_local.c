@@ -2,6 +2,7 @@
  * and a sale that is over leaves memory but not the ledger. */
 #include "stand.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -378,6 +379,46 @@ static void grabs_that_come_together_are_answered_as_one_after_the_other(void **
     stand_close(stand);
 }
 
+/* More than there are cores, so that they are put to sleep between any two lines of theirs. */
+enum { WATCHERS = 6 };
+
+struct watch {
+    struct gate *gate;
+    _Atomic bool over;
+    _Atomic uint64_t wrong;
+};
+
+static void *watch_run(void *arg)
+{
+    struct watch *watch = arg;
+    while (!watch->over) {
+        struct gate_status status;
+        gate_status(watch->gate, &status);
+        watch->wrong += status.seq_durable > status.seq_decided;
+    }
+    return NULL;
+}
+
+/* Whoever subtracts the two would find 2^64 decisions waiting for the disk, and turn everybody away. */
+static void no_more_is_durable_than_was_decided(void **state)
+{
+    struct stand *stand = *state;
+    stand_open(stand, true);
+    uint64_t sale = create(stand, 1000);
+    struct watch watch = { .gate = stand->gate };
+    pthread_t threads[WATCHERS];
+    for (int i = 0; i < WATCHERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, watch_run, &watch), 0);
+    for (int i = 0; i < 300; i++) {
+        char buyer[16];
+        snprintf(buyer, sizeof buyer, "b%d", i);
+        assert_int_equal(stand_grab(stand, sale, buyer, "").ticket.verdict, VERDICT_WON);
+    }
+    watch.over = true;
+    for (int i = 0; i < WATCHERS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(watch.wrong, 0);
+    stand_close(stand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +433,7 @@ int main(void)
                                         stand_end),
         cmocka_unit_test_setup_teardown(a_change_merges_only_what_was_given, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_sale_that_is_over_leaves_memory_only_when_filed, stand_begin, stand_end),
+        cmocka_unit_test_setup_teardown(no_more_is_durable_than_was_decided, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_name_means_a_sale_of_its_seller_only, stand_begin, stand_end),
         cmocka_unit_test_setup_teardown(a_seller_has_so_many_sales_at_once_and_no_more, stand_begin, stand_end),
     };
