@@ -277,12 +277,13 @@ class RedisCluster(Servers):
         return next(server for server in self.servers if server.port == port)
 
     def master_of(self, key):
-        """The server that serves the key's slot, as the first that runs sees it."""
+        """The server that serves the key's slot, as the first that runs sees it; while another takes over, nobody may for a moment."""
         slot = self.slot_of(key)
-        for low, high, master, *_ in self._slots(self.running()[0].client()):
-            if low <= slot <= high:
-                return self.by_port(master[1])
-        raise AssertionError(f"nobody serves slot {slot}")
+
+        def served():
+            slots = self._slots(self.running()[0].client())
+            return next((self.by_port(master[1]) for low, high, master, *_ in slots if low <= slot <= high), None)
+        return wait_until(f"somebody who serves slot {slot}", served)
 
     def masters(self):
         return [self.by_port(master[1]) for master in {tuple(entry[2][:2]) for entry in self._slots(self.running()[0].client())}]
