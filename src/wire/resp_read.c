@@ -159,10 +159,45 @@ static enum resp_progress command_end(struct resp_reader *reader, const char *da
     return RESP_COMMAND;
 }
 
+/* A sign, up to four digits, the end of the line: how many bytes that takes; 0: it is something else, or not there yet. */
+static size_t short_number(const char *data, size_t len, char sign, uint32_t *out)
+{
+    size_t at = 1;
+    uint32_t value = 0;
+    if (len < 4 || data[0] != sign) return 0;
+    for (; at < 5 && at < len && data[at] >= '0' && data[at] <= '9'; at++) value = value * 10 + (uint32_t)(data[at] - '0');
+    if (at == 1 || len - at < 2 || data[at] != '\r' || data[at + 1] != '\n') return 0;
+    *out = value;
+    return at + 2;
+}
+
+/* Next to all commands are there whole, and as clients write them: these are read in one go, with nothing to remember.
+ * False: one that has to be read with more care. */
+static bool whole_read(const struct resp_limits *limits, const char *data, size_t len, struct resp_command *out)
+{
+    uint32_t count;
+    size_t at = short_number(data, len, '*', &count);
+    if (at == 0 || count == 0 || count > limits->args_max) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t size;
+        size_t head = short_number(data + at, len - at, '$', &size);
+        at += head;
+        if (head == 0 || len - at < size + 2 || at + size + 2 > limits->bytes_max) return false;
+        if (data[at + size] != '\r' || data[at + size + 1] != '\n') return false;
+        out->argv[i] = (struct slice){ data + at, size };
+        at += size + 2;
+    }
+    out->argc = count;
+    out->bytes = at;
+    return true;
+}
+
 enum resp_progress resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *data, size_t len,
                              struct resp_command *out)
 {
     assert(limits->args_max <= RESP_ARGS_MAX && limits->bytes_max <= RESP_COMMAND_BYTES_MAX);
+    bool begun = reader->at > 0 || reader->scanned > 0;
+    if (!begun && whole_read(limits, data, len, out)) return RESP_COMMAND;
     for (;;) {
         enum resp_progress progress;
         if (reader->in_bulk) {

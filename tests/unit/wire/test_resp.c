@@ -127,6 +127,9 @@ static void limits_end_a_command_before_its_bytes_have_come(void **state)
         const char *bytes, *want;
     } rows[] = {
         { "*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n", "[AUTH|a|b]" },
+        { "*2\r\n$4\r\nAUTH\r\n$43\r\n0123456789012345678901234567890123456789012\r\n",
+          "[AUTH|0123456789012345678901234567890123456789012]" },
+        { "*2\r\n$4\r\nAUTH\r\n$44\r\n01234567890123456789012345678901234567890124\r\n", "!the command is too long" },
         { "*4\r\n", "!too many arguments" },
         { "*2\r\n$4\r\nAUTH\r\n$60\r\n", "!the command is too long" },
         { "AUTH a b c\r\n", "!too many arguments in an inline command" },
@@ -134,9 +137,12 @@ static void limits_end_a_command_before_its_bytes_have_come(void **state)
         { "*1\r\n$0000000000000000000000000000000000000000000000000000000000000000000", "!the command is too long" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct reading reading;
-        feed(rows[i].bytes, strlen(rows[i].bytes), 0, &tight, &reading);
-        assert_string_equal(reading.text, rows[i].want);
+        size_t len = strlen(rows[i].bytes);
+        for (size_t split = 0; split <= len; split++) {
+            struct reading reading;
+            feed(rows[i].bytes, len, split, &tight, &reading);
+            assert_string_equal(reading.text, rows[i].want);
+        }
     }
 }
 
