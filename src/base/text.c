@@ -16,6 +16,13 @@ bool text_to_u64(struct slice text, uint64_t *out)
     return true;
 }
 
+size_t text_digits(uint64_t value)
+{
+    size_t digits = 1;
+    for (; value >= 10000; value /= 10000) digits += 4;
+    return digits + (value >= 10) + (value >= 100) + (value >= 1000);
+}
+
 /* Two digits at a time, from the last: every answer has numbers, and each division waits for the one before. */
 size_t text_from_u64(char out[20], uint64_t value)
 {
@@ -24,16 +31,13 @@ size_t text_from_u64(char out[20], uint64_t value)
                                 "4041424344454647484950515253545556575859"
                                 "6061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
-    char digits[20];
-    size_t at = sizeof digits;
-    for (; value >= 10; value /= 100) {
+    size_t len = value < 10 ? 1 : text_digits(value), at = len; /* most lengths and counts have one */
+    for (; at >= 2; value /= 100) {
         at -= 2;
-        memcpy(digits + at, pairs + 2 * (value % 100), 2);
+        memcpy(out + at, pairs + 2 * (value % 100), 2);
     }
-    /* What is left is the first digit of an odd number of them, or nothing. */
-    if (value > 0 || at == sizeof digits) digits[--at] = (char)('0' + value);
-    memcpy(out, digits + at, sizeof digits - at);
-    return sizeof digits - at;
+    if (at == 1) out[0] = (char)('0' + value);
+    return len;
 }
 
 /* How much of a text is eights of printable ASCII, which needs no closer look: next to all of what people send. In a word

@@ -10,6 +10,7 @@
 
 /* Digits only: no sign, no space, no leading zero but "0" itself. */
 bool text_to_u64(struct slice text, uint64_t *out);
+size_t text_digits(uint64_t value);                 /* how many it has */
 size_t text_from_u64(char out[20], uint64_t value); /* length; no NUL */
 
 bool utf8_valid(struct slice text);        /* no surrogates, no overlong forms */

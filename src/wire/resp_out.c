@@ -16,10 +16,8 @@ static void out_bytes(struct resp_out *out, const char *data, size_t len)
 /* A sign, a number, the end of the line: 23 bytes at most. */
 static void out_head(struct resp_out *out, char sign, uint64_t value)
 {
-    char digits[20];
-    size_t len = text_from_u64(digits, value);
     out->data[out->len++] = sign;
-    out_bytes(out, digits, len);
+    out->len += text_from_u64(out->data + out->len, value);
     out_bytes(out, "\r\n", 2);
 }
 
@@ -66,8 +64,10 @@ void resp_bulk(struct resp_out *out, struct slice text)
 
 void resp_number_text(struct resp_out *out, uint64_t value)
 {
-    char digits[20];
-    resp_bulk(out, (struct slice){ digits, text_from_u64(digits, value) });
+    if (!out_room(out, 45)) return;
+    out_head(out, '$', text_digits(value));
+    out->len += text_from_u64(out->data + out->len, value);
+    out_bytes(out, "\r\n", 2);
 }
 
 void resp_nil(struct resp_out *out)

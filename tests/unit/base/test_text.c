@@ -82,6 +82,13 @@ static void every_number_comes_back_as_it_was(void **state)
         assert_true(back == value);
     }
     char text[20];
+    size_t digits = 1;
+    for (uint64_t power = 10; digits < 20; power *= 10) {
+        assert_int_equal(text_from_u64(text, power - 1), digits);
+        assert_int_equal(text_from_u64(text, power), ++digits);
+        assert_int_equal(text[0], '1');
+        assert_int_equal(text_digits(power), digits);
+    }
     assert_int_equal(text_from_u64(text, UINT64_MAX), 20);
     assert_memory_equal(text, "18446744073709551615", 20);
     assert_int_equal(text_from_u64(text, 0), 1);
