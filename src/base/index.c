@@ -47,6 +47,12 @@ void index_close(struct index *index)
     *index = (struct index){ 0 };
 }
 
+void index_foresee(struct index *index, uint64_t entries)
+{
+    if (!index->buckets.huge && region_touched(&index->buckets, entries) == index->buckets.size)
+        region_huge(&index->buckets);
+}
+
 void index_put(struct index *index, uint32_t cell)
 {
     assert(cell != 0 && cell <= index->cells->cells_max);

@@ -26,6 +26,9 @@ struct index {
 
 enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset) MUST_USE;
 void index_close(struct index *index);
+/* So many entries are going to be in it at once: where they would touch most of its pages anyway, they are huge ones, and a
+ * look waits for its bucket alone. A table with few stays small. */
+void index_foresee(struct index *index, uint64_t entries);
 void index_put(struct index *index, uint32_t cell); /* its hash is set; it may share it with others */
 void index_remove(struct index *index, uint32_t cell);
 void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /* equal hashes */

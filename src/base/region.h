@@ -4,17 +4,21 @@
 
 #include "base/fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct region {
     uint8_t *base;
     size_t size;
+    bool huge;
 };
+
+#define REGION_HUGE_BYTES ((size_t)2 << 20)
 
 enum fault region_open(struct region *region, size_t size) MUST_USE;
 /* For a table that a crowd touches all over: with small pages nearly every touch would also wait for the page's own entry.
- * It then grows by 2 MB at a time. Before the first touch. */
+ * It then grows by 2 MB at a time; what was touched before stays in small pages until the system finds time to join them. */
 void region_huge(struct region *region);
 /* These bytes are about to be touched: asks for their memory at once. */
 void region_populate(struct region *region, size_t begin, size_t end);

@@ -82,6 +82,9 @@ struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struc
 /* The same where the hash may have been made before; 0: it has not. */
 struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, struct slice buyer, uint64_t hash);
 
+/* So many orders more may come. */
+void holdings_foresee(struct holdings *holdings, uint32_t orders);
+
 /* Where they are looked for lies anywhere in memory: let it come nearer. Any thread. */
 void holdings_expect(const struct holdings *holdings, const struct holder *holder);
 

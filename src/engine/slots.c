@@ -22,6 +22,7 @@ void slot_take(struct engine *engine, const struct sale *sale)
     slot->seq = 0;
     engine->sales++;
     if (sale->id > engine->sale_id_last) engine->sale_id_last = sale->id;
+    holdings_foresee(&engine->holdings, sale->counts.offered);
     board_write(board_at(engine, sale->id), sale);
 }
 

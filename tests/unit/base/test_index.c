@@ -235,6 +235,26 @@ static void what_is_touched_is_counted_up_to_the_whole_table(void **state)
     world_close(&world);
 }
 
+/* A table of 8 MB: 2,048 small pages, or 4 huge ones. */
+static void only_a_table_that_will_be_touched_all_over_has_huge_pages(void **state)
+{
+    (void)state;
+    enum { CELLS = 1 << 21, MANY = 2048 };
+    struct world world;
+    world_open(&world, CELLS);
+    uint32_t early = world_put(&world, 1, 1);
+    index_foresee(&world.index, MANY - 1);
+    assert_int_equal(index_bytes(&world.index), 4096);
+    index_foresee(&world.index, MANY);
+    assert_int_equal(index_bytes(&world.index), REGION_HUGE_BYTES);
+    for (uint32_t key = 2; key <= MANY; key++) (void)world_put(&world, key, key * UINT32_C(2654435761));
+    assert_int_equal(index_bytes(&world.index), world.index.buckets.size);
+    assert_int_equal(index_first(&world.index, 1), early);
+    for (uint32_t key = 2; key <= MANY; key++)
+        assert_int_equal(cell_at(&world, index_first(&world.index, key * UINT32_C(2654435761)))->key, key);
+    world_close(&world);
+}
+
 static void two_indexes_share_the_cells_of_one_pool(void **state)
 {
     (void)state;
@@ -368,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_million_random_operations_agree_with_a_plain_array),
         cmocka_unit_test(chains_stay_short_up_to_a_full_pool),
         cmocka_unit_test(what_is_touched_is_counted_up_to_the_whole_table),
+        cmocka_unit_test(only_a_table_that_will_be_touched_all_over_has_huge_pages),
         cmocka_unit_test(two_indexes_share_the_cells_of_one_pool),
         cmocka_unit_test(nothing_that_is_there_is_ever_denied),
         cmocka_unit_test(a_full_index_still_denies_some_who_are_not_there),

@@ -1,5 +1,7 @@
 #include "stage.h"
 
+#include "base/region.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -124,12 +126,41 @@ static void the_largest_engine_opens(void **state)
     engine_close(engine);
 }
 
+static uint64_t bytes_of(struct engine *engine)
+{
+    struct engine_usage usage;
+    engine_usage(engine, &usage);
+    return usage.bytes;
+}
+
+/* Whoever sells a few pays for a few, also after others; whoever is going to sell a hundred thousand has the table at once.
+ */
+static void memory_is_taken_by_the_piece_until_a_large_sale_is_made(void **state)
+{
+    (void)state;
+    struct engine *engine = stage_open(16000000);
+    struct sale_terms terms = stage_terms();
+    uint64_t small = stage_sale(engine, &terms, 1000);
+    assert_int_equal(stage_buy(engine, small, "ann", 1), VERDICT_WON);
+    assert_true(bytes_of(engine) < REGION_HUGE_BYTES);
+    snprintf(terms.name, sizeof terms.name, "large");
+    uint64_t large = stage_sale(engine, &terms, 100000);
+    assert_int_equal(stage_buy(engine, large, "bob", 1), VERDICT_WON);
+    assert_true(bytes_of(engine) >= 2 * REGION_HUGE_BYTES);
+    assert_int_equal(stage_buy(engine, small, "ann", 1), VERDICT_ALREADY_WON);
+    assert_int_equal(stage_buy(engine, large, "bob", 1), VERDICT_ALREADY_WON);
+    engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buyer_costs_at_most_96_bytes), cmocka_unit_test(a_win_says_how_often_its_buyer_may_win_again),
-        cmocka_unit_test(walks_stop_when_told),           cmocka_unit_test(what_is_not_there_is_not_found),
+        cmocka_unit_test(a_buyer_costs_at_most_96_bytes),
+        cmocka_unit_test(a_win_says_how_often_its_buyer_may_win_again),
+        cmocka_unit_test(walks_stop_when_told),
+        cmocka_unit_test(what_is_not_there_is_not_found),
         cmocka_unit_test(the_largest_engine_opens),
+        cmocka_unit_test(memory_is_taken_by_the_piece_until_a_large_sale_is_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
