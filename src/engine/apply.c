@@ -42,7 +42,7 @@ static void apply_stock_added(struct sale_counts *counts, int64_t add)
     counts->available = (uint32_t)(counts->available + add);
 }
 
-static void apply_won(struct engine *engine, struct sale_slot *slot, const struct decision *decision)
+static void apply_won(struct engine *engine, struct sale_slot *slot, const struct decision *decision, uint64_t hash)
 {
     /* In replay only: the server had let go of sales that were over, or it would have said BUSY. */
     if (!holdings_have_room(&engine->holdings)) slots_empty_over(engine, decision->at_ms);
@@ -54,7 +54,7 @@ static void apply_won(struct engine *engine, struct sale_slot *slot, const struc
     *(held ? &sale->counts.held : &sale->counts.sold) += decision->won.units;
     sale->orders_made++;
 
-    struct holder holder = holder_of(&engine->holdings, sale->id, decision->won.buyer);
+    struct holder holder = holder_hashed(&engine->holdings, sale->id, decision->won.buyer, hash);
     if (decision->won.token_nonce != 0) {
         uint32_t token = tokens_find(&engine->tokens, &holder);
         assert(token != 0 && token_at(&engine->tokens, token)->nonce == decision->won.token_nonce); /* E5 */
@@ -132,7 +132,8 @@ static void apply_token_given(struct engine *engine, struct sale_slot *slot, con
     slot->sale.tokens_given++;
 }
 
-void engine_apply(struct engine *engine, const struct decision *decision)
+/* hash: of a win's grab; 0: not known. */
+static void decision_apply(struct engine *engine, const struct decision *decision, uint64_t hash)
 {
     assert(decision->seq == engine->seq + 1);
     assert(decision->at_ms >= engine->at_ms);
@@ -167,7 +168,7 @@ void engine_apply(struct engine *engine, const struct decision *decision)
         sale->closed = true;
         break;
     case DECISION_WON:
-        apply_won(engine, slot, decision);
+        apply_won(engine, slot, decision, hash);
         break;
     case DECISION_TOKEN_GIVEN:
         apply_token_given(engine, slot, decision);
@@ -188,4 +189,14 @@ void engine_apply(struct engine *engine, const struct decision *decision)
     board_write(board_at(engine, sale->id), sale);
 
     apply_end(engine, decision, sale);
+}
+
+void engine_apply(struct engine *engine, const struct decision *decision)
+{
+    decision_apply(engine, decision, 0);
+}
+
+void engine_apply_grab(struct engine *engine, const struct decision *decision, const struct grab *grab)
+{
+    decision_apply(engine, decision, grab->hash);
 }

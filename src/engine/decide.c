@@ -61,6 +61,7 @@ static enum verdict stock_judge(const struct engine *engine, const struct grab *
 
 void engine_hash_grab(const struct engine *engine, struct grab *grab)
 {
+    grab->hash = 0;
     if (grab->buyer.len == 0 || grab->buyer.len > BUYER_BYTES_MAX) return;
     struct holder holder = holder_of(&engine->holdings, grab->sale_id, grab->buyer);
     holdings_expect(&engine->holdings, &holder);

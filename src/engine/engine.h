@@ -52,11 +52,11 @@ struct grab {
     bool turned_away; /* the guard lets it take nothing: BUSY where it would have won */
     bool trusted;     /* a backend grabs for the buyer, and has admitted them: tokens are not asked for */
     bool won_first;   /* ALREADY_WON is looked at before the window and the limit per grab */
-    uint64_t hash;    /* engine_hash_grab()'s; 0: it is made where it is needed */
+    uint64_t hash;    /* engine_hash_grab()'s, of this engine alone; 0: it is made where it is needed */
 };
 
-/* For many grabs that are decided together: each is hashed first, without the lock and from any thread. Where their buyers
- * are looked for lies anywhere in memory, and all of it comes nearer at once. Changes no verdict. */
+/* A grab is hashed first, once, without the lock and from any thread; of many that are decided together, each. Where their
+ * buyers are looked for lies anywhere in memory, and all of it comes nearer at once. Changes no verdict. */
 void engine_hash_grab(const struct engine *engine, struct grab *grab);
 
 /* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (an order of the buyer's that
@@ -188,6 +188,8 @@ enum verdict engine_decide_switch(const struct engine *engine, const struct aske
 
 /* Writes a decision. decision->seq must be engine_seq() + 1. An impossible decision is an assertion. */
 void engine_apply(struct engine *engine, const struct decision *decision);
+/* The same for the win of a grab that this engine has just decided: what it was hashed to need not be made again. */
+void engine_apply_grab(struct engine *engine, const struct decision *decision, const struct grab *grab);
 
 /* Replay of bytes from a disk must not trust them: says why a decision cannot follow the present state, or NULL, after
  * which engine_apply() takes it whatever it is.

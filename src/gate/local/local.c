@@ -15,11 +15,17 @@ uint64_t local_now_ms(const struct gate *base)
     return local_clock_ms(local_of_const(base));
 }
 
+/* Of one that has been applied. */
+static uint64_t decision_append(struct local *gate, const struct decision *decision)
+{
+    journal_append(gate->journal, decision, engine_digest(gate->engine));
+    return decision->seq;
+}
+
 uint64_t decision_take(struct local *gate, const struct decision *decision)
 {
     engine_apply(gate->engine, decision);
-    journal_append(gate->journal, decision, engine_digest(gate->engine));
-    return decision->seq;
+    return decision_append(gate, decision);
 }
 
 /* Under the lock: an order is told of only when the state it is told in is on disk (P3). One that is as it was won rests on
@@ -36,7 +42,10 @@ static uint64_t grab_settle(struct local *gate, const struct grab *grab, struct 
     struct decision decision;
     *verdict = engine_decide_grab(gate->engine, grab, &decision, answer);
     if (*verdict == VERDICT_WON && !journal_has_room(gate->journal)) *verdict = VERDICT_BUSY;
-    if (*verdict == VERDICT_WON) return decision_take(gate, &decision);
+    if (*verdict == VERDICT_WON) {
+        engine_apply_grab(gate->engine, &decision, grab);
+        return decision_append(gate, &decision);
+    }
     bool named = *verdict == VERDICT_REPEATED || *verdict == VERDICT_ALREADY_WON;
     return named ? order_seq(gate, &answer->order) : 0;
 }
@@ -44,6 +53,7 @@ static uint64_t grab_settle(struct local *gate, const struct grab *grab, struct 
 void local_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket)
 {
     struct local *gate = local_of(lane->gate);
+    engine_hash_grab(gate->engine, grab);
     grab->now_ms = local_clock_ms(gate);
     ticket->verdict = engine_refuse_early(gate->engine, grab);
     if (ticket->verdict != VERDICT_DONE) {
