@@ -75,6 +75,13 @@ bool board_read(const struct board *board, struct board_notice *out)
         .line_size = GET(line_size),
         .line_timeout_ms = GET(line_timeout_ms),
         .line_named = (flags & BOARD_LINE_NAMED) != 0,
+        .version = version,
     };
     return version % 2 == 0 && GET(version) == version;
+}
+
+bool board_is_still(const struct board *board, const struct board_notice *notice)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&board->version, memory_order_relaxed) == notice->version;
 }

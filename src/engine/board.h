@@ -35,12 +35,15 @@ struct board_notice {
     uint64_t orders_made;
     uint32_t admit_max;
     uint32_t line_rate_per_s, line_size, line_timeout_ms;
-    bool line_named; /* the sale's terms have the name: too long for a board */
+    bool line_named;  /* the sale's terms have the name: too long for a board */
+    uint32_t version; /* of the board, as it was read */
 };
 
 void board_write(struct board *board, const struct sale *sale);
 void board_clear(struct board *board);
 /* False where it was being written meanwhile. */
 bool board_read(const struct board *board, struct board_notice *out);
+/* Whether what was read since then, elsewhere, was read while the notice stood there. */
+bool board_is_still(const struct board *board, const struct board_notice *notice);
 
 #endif

@@ -16,6 +16,12 @@ static bool notice_is_closed(const struct board_notice *notice, uint64_t now_ms)
     return notice->closed || (notice->closes_ms != 0 && now_ms >= notice->closes_ms);
 }
 
+/* Certainly, and while the notice stood there: a sale that is let go of takes its notice away before its orders go. */
+static bool holder_has_nothing(const struct engine *engine, const struct holder *holder, const struct board_notice *notice)
+{
+    return !holdings_may_hold(&engine->holdings, holder) && board_is_still(board_at(engine, notice->sale_id), notice);
+}
+
 /* Every check of the full decision that comes before the answer must come here too; where one fails, the full decision says
  * so. Fewer left than asked is not enough for one who may take them: what is left may be enough for the next one, and only
  * the lock can tell who that is. A token that the guard has found good is good: it could only be spent by a win, and who has
@@ -37,7 +43,7 @@ enum verdict engine_refuse_early(const struct engine *engine, const struct grab 
     struct slice buyer = buyer_of(grab, notice.admission, 0, name);
     if (buyer.len == 0) return VERDICT_DONE;
     struct holder holder = holder_hashed(&engine->holdings, grab->sale_id, buyer, grab->hash);
-    if (holdings_may_hold(&engine->holdings, &holder)) return VERDICT_DONE;
+    if (!holder_has_nothing(engine, &holder, &notice)) return VERDICT_DONE;
     if (token != VERDICT_DONE) return token;
     return grab->units > notice.available ? VERDICT_SOLD_OUT : VERDICT_BUSY;
 }
@@ -50,7 +56,7 @@ enum verdict engine_refuse_token_early(const struct engine *engine, const struct
     if (!text_may_be_kept(ask->buyer, BUYER_BYTES_MAX)) return VERDICT_DONE;
     if (notice_is_closed(&notice, ask->now_ms) || notice.admission != ask->admission) return VERDICT_DONE;
     struct holder holder = holder_of(&engine->holdings, ask->sale_id, ask->buyer);
-    return holdings_may_hold(&engine->holdings, &holder) ? VERDICT_DONE : VERDICT_SOLD_OUT;
+    return holder_has_nothing(engine, &holder, &notice) ? VERDICT_SOLD_OUT : VERDICT_DONE;
 }
 
 bool engine_notice(const struct engine *engine, uint64_t sale_id, struct board_notice *out)

@@ -66,6 +66,22 @@ static void a_board_that_is_being_written_says_so(void **state)
     assert_true(board_read(&board, &notice));
 }
 
+static void a_notice_that_was_replaced_stands_no_more(void **state)
+{
+    (void)state;
+    struct board board = { 0 };
+    struct board_notice notice;
+    struct sale sale = sale_of(1);
+    board_write(&board, &sale);
+    assert_true(board_read(&board, &notice));
+    assert_true(board_is_still(&board, &notice));
+    board_write(&board, &sale); /* the same once more: something has happened in between */
+    assert_false(board_is_still(&board, &notice));
+    assert_true(board_read(&board, &notice));
+    board_clear(&board);
+    assert_false(board_is_still(&board, &notice));
+}
+
 struct shared {
     struct board board;
     _Atomic bool over;
@@ -111,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_board_that_is_being_written_says_so),
+        cmocka_unit_test(a_notice_that_was_replaced_stands_no_more),
         cmocka_unit_test(a_snapshot_is_never_a_mixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

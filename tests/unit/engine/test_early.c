@@ -156,7 +156,7 @@ struct early_row {
     enum verdict want;
 };
 
-/* Sold out, open on [1000, 2000), ann has won. A stranger may by chance share a place with ann, so several are asked. */
+/* Sold out, open on [1000, 2000), ann has won. A stranger may by chance share a bucket with ann, so several are asked. */
 static void only_a_running_sale_with_nothing_left_is_refused_early(void **state)
 {
     (void)state;
