@@ -31,7 +31,7 @@
 #define PATIENCE_MS 500
 #define CLERK_NICE 10
 /* A rush: at least so many decisions between two looks, which are far enough apart that a disk or a core that stands still
- * for a moment does not end it. A few of them since the last transaction are enough to look for one. The clerk gives way to
+ * for a moment does not end it. A few of them since the last look are enough to look for one. The clerk gives way to
  * it for so long, and while no more is unfiled than it takes two seconds to file, half of what turns queries away. */
 #define LOOK_MS 50
 #define RUSH_DECISIONS 500
@@ -328,6 +328,7 @@ enum fault clerk_open(struct clerk **out, const struct clerk_options *options, s
         *out = clerk;
         return FAULT_NONE;
     }
+    clerk->seq_looked = journal_seq_durable(clerk->journal);
     clerk->place = *options->ledger;
     clerk->journal_folder = strdup(options->journal_folder);
     enum fault fault = clerk->journal_folder == NULL ? FAULT_MEMORY : FAULT_NONE;
