@@ -64,7 +64,7 @@ void resp_bulk(struct resp_out *out, struct slice text)
 
 void resp_number_text(struct resp_out *out, uint64_t value)
 {
-    if (!out_room(out, 45)) return;
+    if (!out_room(out, 27)) return; /* its length has two digits at most */
     out_head(out, '$', text_digits(value));
     out->len += text_from_u64(out->data + out->len, value);
     out_bytes(out, "\r\n", 2);
