@@ -1,10 +1,12 @@
 #include "base/index.h"
 
 #include <assert.h>
-#include <stdatomic.h>
+#include <unistd.h>
 
 #define BUCKETS_MIN UINT32_C(64)
 #define BUCKETS_MAX (UINT32_C(1) << 31)
+/* Scattered at random, so many for each page leave two pages in a hundred untouched. */
+#define PAGE_ENTRIES_MANY 4
 
 static uint32_t *hash_of(const struct index *index, uint32_t cell)
 {
@@ -21,14 +23,15 @@ static uint32_t *head_of(const struct index *index, uint32_t hash)
     return (uint32_t *)(void *)index->buckets.base + (hash & index->mask);
 }
 
-/* Of a bucket's head, or of a link, which only the owner reads. Relaxed: whoever else reads a head must have learned in some
- * other way, and acquired, that what they look for was put there before. */
+/* Of a bucket's head, or of a link, which only the owner reads. Whoever else reads a head must have learned in some other
+ * way, and acquired, that what they look for was put there before. */
 static void place_set(uint32_t *place, uint32_t cell)
 {
-    atomic_store_explicit((_Atomic uint32_t *)(void *)place, cell, memory_order_relaxed);
+    atomic_store_explicit((_Atomic uint32_t *)(void *)place, cell, memory_order_release);
 }
 
-enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset)
+static enum fault open_with(struct index *index, const struct pool *cells, uint32_t buckets_min, uint32_t hash_offset,
+                            uint32_t link_offset)
 {
     assert(cells->cell_bytes % sizeof(uint32_t) == 0);
     assert(hash_offset % sizeof(uint32_t) == 0 && hash_offset + sizeof(uint32_t) <= cells->cell_bytes);
@@ -36,9 +39,19 @@ enum fault index_open(struct index *index, const struct pool *cells, uint32_t ha
     assert(hash_offset != link_offset);
 
     uint32_t buckets = BUCKETS_MIN;
-    while (buckets < cells->cells_max && buckets < BUCKETS_MAX) buckets *= 2;
+    while (buckets < buckets_min && buckets < BUCKETS_MAX) buckets *= 2;
     *index = (struct index){ .cells = cells, .hash_offset = hash_offset, .link_offset = link_offset, .mask = buckets - 1 };
     return region_open(&index->buckets, (size_t)buckets * sizeof(uint32_t));
+}
+
+enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset)
+{
+    return open_with(index, cells, cells->cells_max / 2 + 1, hash_offset, link_offset);
+}
+
+enum fault index_open_sparse(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset)
+{
+    return open_with(index, cells, cells->cells_max, hash_offset, link_offset);
 }
 
 void index_close(struct index *index)
@@ -49,8 +62,10 @@ void index_close(struct index *index)
 
 void index_foresee(struct index *index, uint64_t entries)
 {
-    if (!index->buckets.huge && region_touched(&index->buckets, entries) == index->buckets.size)
-        region_huge(&index->buckets);
+    uint64_t pages = index->buckets.size / (uint64_t)sysconf(_SC_PAGESIZE);
+    if (entries / PAGE_ENTRIES_MANY < pages || atomic_exchange(&index->whole, true)) return;
+    region_huge(&index->buckets);
+    region_populate(&index->buckets, 0, index->buckets.size);
 }
 
 void index_put(struct index *index, uint32_t cell)
@@ -125,5 +140,5 @@ uint32_t index_next(const struct index *index, uint32_t cell)
 
 uint64_t index_bytes(const struct index *index)
 {
-    return region_touched(&index->buckets, index->puts);
+    return atomic_load(&index->whole) ? index->buckets.size : region_touched(&index->buckets, index->puts);
 }

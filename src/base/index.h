@@ -1,17 +1,18 @@
 /* index: a hash table of numbers, chained through the entries themselves.
  *
- * It has all its buckets from the start, as many as its pool may have cells or more, in memory that is touched as it is
- * used. So nothing ever moves, no insertion pays for growth, and none reads another entry: the cost of a grab is the same
+ * It has all its buckets from the start, more than half as many as its pool may have cells, in memory that is touched as it
+ * is used. So nothing ever moves, no insertion pays for growth, and none reads another entry: the cost of a grab is the same
  * at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps the hash
  * and the chain link of an entry is told by two offsets into its cells.
  *
- * Not for several threads at once, but for index_may_have() and index_prefetch(): a bucket is never empty, not even for a
- * moment, while something is in it. */
+ * Not for several threads at once, but for index_may_have(), index_prefetch() and index_foresee(): a bucket is never empty,
+ * not even for a moment, while something is in it. */
 #ifndef STAMPEDE_BASE_INDEX_H
 #define STAMPEDE_BASE_INDEX_H
 
 #include "base/pool.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct index {
@@ -21,20 +22,26 @@ struct index {
     uint32_t link_offset; /* of the uint32_t link in a cell */
     uint32_t mask;        /* of the hash; one less than there are buckets */
     uint32_t count;
-    uint64_t puts; /* ever */
+    uint64_t puts;      /* ever */
+    _Atomic bool whole; /* all of its memory has been asked for */
 };
 
 enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset) MUST_USE;
+/* With as many buckets as there may be cells or more, for index_may_have(): full, it still denies four in ten that are not
+ * there, filled to a tenth nine in ten. */
+enum fault index_open_sparse(struct index *index, const struct pool *cells, uint32_t hash_offset,
+                             uint32_t link_offset) MUST_USE;
 void index_close(struct index *index);
-/* So many entries are going to be in it at once: where they would touch most of its pages anyway, they are huge ones, and a
- * look waits for its bucket alone. A table with few stays small. */
+/* So many entries may come to be in it: where they would touch nearly all of its pages anyway, all of its memory is asked
+ * for now, in huge pages, and a look waits for its bucket alone, not for the page's own entry, too. A table with few stays
+ * small. Once, for some milliseconds; any thread. */
 void index_foresee(struct index *index, uint64_t entries);
 void index_put(struct index *index, uint32_t cell); /* its hash is set; it may share it with others */
 void index_remove(struct index *index, uint32_t cell);
 void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /* equal hashes */
 void index_prefetch(const struct index *index, uint32_t hash);                 /* its bucket will be asked for soon */
-/* False: certainly no entry has this hash. A full index still says so of four in ten that are not there, one filled to a
- * tenth of nine in ten. */
+/* False: certainly no entry has this hash. What was written before an entry went is seen by whoever then finds it gone, and
+ * has a fence to acquire. */
 bool index_may_have(const struct index *index, uint32_t hash);
 /* Every entry of just this hash, newest first (a replacement stands where the old one stood): compare, then ask for the
  * next; 0 ends. */

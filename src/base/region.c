@@ -33,7 +33,6 @@ enum fault region_open(struct region *region, size_t size)
 void region_huge(struct region *region)
 {
     (void)madvise(region->base, region->size, MADV_HUGEPAGE);
-    region->huge = true;
 }
 
 /* Where the system does not know how, pages come at their first touch. */
@@ -51,7 +50,7 @@ void region_populate(struct region *region, size_t begin, size_t end)
 
 uint64_t region_touched(const struct region *region, uint64_t touches)
 {
-    uint64_t page = region->huge ? REGION_HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     return touches < region->size / page ? touches * page : region->size;
 }
 

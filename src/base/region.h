@@ -4,17 +4,13 @@
 
 #include "base/fault.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct region {
     uint8_t *base;
     size_t size;
-    bool huge;
 };
-
-#define REGION_HUGE_BYTES ((size_t)2 << 20)
 
 enum fault region_open(struct region *region, size_t size) MUST_USE;
 /* For a table that a crowd touches all over: with small pages nearly every touch would also wait for the page's own entry.

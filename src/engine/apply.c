@@ -156,7 +156,6 @@ static void decision_apply(struct engine *engine, const struct decision *decisio
         break;
     case DECISION_STOCK_ADDED:
         apply_stock_added(&sale->counts, decision->stock_added);
-        holdings_foresee(&engine->holdings, sale->counts.available);
         break;
     case DECISION_SALE_PAUSED:
         sale->paused = true;

@@ -16,8 +16,8 @@ enum fault holdings_open(struct holdings *holdings, uint32_t orders_max, const u
     if (fault == FAULT_NONE) fault = region_open(&holdings->nonces, (orders_max + UINT64_C(1)) * sizeof(uint64_t));
     if (fault == FAULT_NONE) fault = region_open(&holdings->refs, (orders_max + UINT64_C(1)) * sizeof(uint64_t));
     if (fault == FAULT_NONE)
-        fault = index_open(&holdings->by_buyer, &holdings->orders, offsetof(struct holding, buyer_hash),
-                           offsetof(struct holding, buyer_link));
+        fault = index_open_sparse(&holdings->by_buyer, &holdings->orders, offsetof(struct holding, buyer_hash),
+                                  offsetof(struct holding, buyer_link));
     if (fault == FAULT_NONE)
         fault = index_open(&holdings->by_no, &holdings->orders, offsetof(struct holding, no_low),
                            offsetof(struct holding, no_link));
@@ -66,7 +66,7 @@ struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, s
 /* Numbers come in their order, and few orders have a key: only by buyer is a crowd all over the table. */
 void holdings_foresee(struct holdings *holdings, uint32_t orders)
 {
-    index_foresee(&holdings->by_buyer, (uint64_t)holdings->orders.used + orders);
+    index_foresee(&holdings->by_buyer, orders);
 }
 
 void holdings_expect(const struct holdings *holdings, const struct holder *holder)

@@ -22,8 +22,13 @@ void slot_take(struct engine *engine, const struct sale *sale)
     slot->seq = 0;
     engine->sales++;
     if (sale->id > engine->sale_id_last) engine->sale_id_last = sale->id;
-    holdings_foresee(&engine->holdings, sale->counts.offered);
     board_write(board_at(engine, sale->id), sale);
+}
+
+/* As many orders as it takes to sell out, if all take as much as they may. */
+void engine_foresee(struct engine *engine, const struct sale *sale)
+{
+    holdings_foresee(&engine->holdings, sale->counts.offered / sale->terms.units_per_grab_max);
 }
 
 bool slot_is_over(const struct sale_slot *slot, uint64_t now_ms)

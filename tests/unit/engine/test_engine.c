@@ -1,16 +1,12 @@
 #include "stage.h"
 
-#include "base/region.h"
-
 #include <stdio.h>
 #include <string.h>
 
 /* Design: at most 96 bytes a buyer all told, with 16-byte names. The price of being there at all, a few sales' worth, aside.
  */
-static void a_buyer_costs_at_most_96_bytes(void **state)
+static void buyers_cost_at_most_96_bytes(uint32_t buyers)
 {
-    (void)state;
-    const uint32_t buyers = 100000;
     struct engine *engine = stage_open(buyers);
     struct sale_terms terms = stage_terms();
     uint64_t id = stage_sale(engine, &terms, buyers);
@@ -31,6 +27,14 @@ static void a_buyer_costs_at_most_96_bytes(void **state)
     assert_true(usage.bytes >= 80ull * buyers); /* an order and its buyer's name take that much by themselves */
     assert_true(usage.bytes <= 96ull * buyers);
     engine_close(engine);
+}
+
+/* Tables have a power of two of buckets: one more than that many orders is the most expensive number of them. */
+static void a_buyer_costs_at_most_96_bytes(void **state)
+{
+    (void)state;
+    buyers_cost_at_most_96_bytes(100000);
+    buyers_cost_at_most_96_bytes((1u << 17) + 1);
 }
 
 /* Whoever keeps a line must know when a buyer need not wait any more. */
@@ -133,22 +137,27 @@ static uint64_t bytes_of(struct engine *engine)
     return usage.bytes;
 }
 
-/* Whoever sells a few pays for a few, also after others; whoever is going to sell a hundred thousand has the table at once.
- */
+static void sale_foreseen(struct engine *engine, const char *name, uint32_t stock, uint32_t units_per_grab_max)
+{
+    struct sale_terms terms = stage_terms();
+    terms.units_per_grab_max = units_per_grab_max;
+    snprintf(terms.name, sizeof terms.name, "%s", name);
+    struct sale sale;
+    assert_true(engine_sale(engine, stage_sale(engine, &terms, stock), &sale));
+    engine_foresee(engine, &sale);
+}
+
+/* Whoever sells little pays for little; whoever is certain to sell to a crowd has the table of buyers at once. */
 static void memory_is_taken_by_the_piece_until_a_large_sale_is_made(void **state)
 {
     (void)state;
+    enum { LITTLE = 1 << 20 };
     struct engine *engine = stage_open(16000000);
-    struct sale_terms terms = stage_terms();
-    uint64_t small = stage_sale(engine, &terms, 1000);
-    assert_int_equal(stage_buy(engine, small, "ann", 1), VERDICT_WON);
-    assert_true(bytes_of(engine) < REGION_HUGE_BYTES);
-    snprintf(terms.name, sizeof terms.name, "large");
-    uint64_t large = stage_sale(engine, &terms, 100000);
-    assert_int_equal(stage_buy(engine, large, "bob", 1), VERDICT_WON);
-    assert_true(bytes_of(engine) >= 2 * REGION_HUGE_BYTES);
-    assert_int_equal(stage_buy(engine, small, "ann", 1), VERDICT_ALREADY_WON);
-    assert_int_equal(stage_buy(engine, large, "bob", 1), VERDICT_ALREADY_WON);
+    sale_foreseen(engine, "small", 10000, 1);
+    sale_foreseen(engine, "few, but each takes much", 100000, 100);
+    assert_true(bytes_of(engine) < LITTLE);
+    sale_foreseen(engine, "large", 100000, 1);
+    assert_true(bytes_of(engine) > 16000000ull * 4);
     engine_close(engine);
 }
 
