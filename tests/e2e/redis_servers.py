@@ -231,18 +231,28 @@ class RedisCluster(Servers):
     def start(self):
         for server in self.servers:
             server.start()
-        first = self.servers[0]
-        for server in self.servers[1:]:
-            first.client().execute_command("CLUSTER", "MEET", server.host, server.port, server.bus_port)
+        self.meet()
         for number in range(self.masters_count):
             low, high = SLOTS * number // self.masters_count, SLOTS * (number + 1) // self.masters_count - 1
             self.servers[number].client().execute_command("CLUSTER", "ADDSLOTSRANGE", low, high)
         for number, server in enumerate(self.servers[self.masters_count:]):
-            master_id = self.node_id(self.servers[number % self.masters_count])
-            wait_until("a replica that knows its master", lambda s=server, m=master_id: m in s.client().execute_command("CLUSTER", "NODES"))
-            server.client().execute_command("CLUSTER", "REPLICATE", master_id)
+            server.client().execute_command("CLUSTER", "REPLICATE", self.node_id(self.servers[number % self.masters_count]))
         self.wait_ok()
         return self
+
+    def meet(self):
+        """All know all. Who does not answer within the node timeout is forgotten, by one side or both, and has to be met again."""
+        ids = {server: self.node_id(server) for server in self.servers}
+
+        def met():
+            strangers = 0
+            for server in self.servers:
+                known = server.client().execute_command("CLUSTER", "NODES")
+                for other in [other for other in self.servers if ids[other] not in known]:
+                    server.client().execute_command("CLUSTER", "MEET", other.host, other.port, other.bus_port)
+                    strangers += 1
+            return strangers == 0
+        wait_until("servers that all know each other", met)
 
     @staticmethod
     def node_id(server):
