@@ -1,12 +1,10 @@
 #include "base/index.h"
 
 #include <assert.h>
-#include <unistd.h>
+#include <stdatomic.h>
 
 #define BUCKETS_MIN UINT32_C(64)
 #define BUCKETS_MAX (UINT32_C(1) << 31)
-/* Scattered at random, so many for each page leave two pages in a hundred untouched. */
-#define PAGE_ENTRIES_MANY 4
 
 static uint32_t *hash_of(const struct index *index, uint32_t cell)
 {
@@ -58,14 +56,6 @@ void index_close(struct index *index)
 {
     region_close(&index->buckets);
     *index = (struct index){ 0 };
-}
-
-void index_foresee(struct index *index, uint64_t entries)
-{
-    uint64_t pages = index->buckets.size / (uint64_t)sysconf(_SC_PAGESIZE);
-    if (entries / PAGE_ENTRIES_MANY < pages || atomic_exchange(&index->whole, true)) return;
-    region_huge(&index->buckets);
-    region_populate(&index->buckets, 0, index->buckets.size);
 }
 
 void index_put(struct index *index, uint32_t cell)
@@ -140,5 +130,5 @@ uint32_t index_next(const struct index *index, uint32_t cell)
 
 uint64_t index_bytes(const struct index *index)
 {
-    return atomic_load(&index->whole) ? index->buckets.size : region_touched(&index->buckets, index->puts);
+    return region_touched(&index->buckets, index->puts);
 }

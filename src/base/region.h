@@ -14,7 +14,7 @@ struct region {
 
 enum fault region_open(struct region *region, size_t size) MUST_USE;
 /* For a table that a crowd touches all over: with small pages nearly every touch would also wait for the page's own entry.
- * It then grows by 2 MB at a time; what was touched before stays in small pages until the system finds time to join them. */
+ * It then grows by 2 MB at a time. Before the first touch. */
 void region_huge(struct region *region);
 /* These bytes are about to be touched: asks for their memory at once. */
 void region_populate(struct region *region, size_t begin, size_t end);

@@ -191,10 +191,6 @@ void engine_apply(struct engine *engine, const struct decision *decision);
 /* The same for the win of a grab that this engine has just decided: what it was hashed to need not be made again. */
 void engine_apply_grab(struct engine *engine, const struct decision *decision, const struct grab *grab);
 
-/* A sale has been made, or offers more: memory that its orders would touch anyway is made ready before they come. Without
- * the lock, from any thread: once it takes milliseconds. */
-void engine_foresee(struct engine *engine, const struct sale *sale);
-
 /* Replay of bytes from a disk must not trust them: says why a decision cannot follow the present state, or NULL, after
  * which engine_apply() takes it whatever it is.
  *

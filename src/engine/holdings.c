@@ -63,12 +63,6 @@ struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, s
     return (struct holder){ .hash = hash, .slot = (uint32_t)(sale_id % SALES_OPEN_MAX), .buyer = buyer };
 }
 
-/* Numbers come in their order, and few orders have a key: only by buyer is a crowd all over the table. */
-void holdings_foresee(struct holdings *holdings, uint32_t orders)
-{
-    index_foresee(&holdings->by_buyer, orders);
-}
-
 void holdings_expect(const struct holdings *holdings, const struct holder *holder)
 {
     index_prefetch(&holdings->by_buyer, (uint32_t)holder->hash);

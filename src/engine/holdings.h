@@ -10,7 +10,7 @@
  * token an order has spent, and by which payment it was paid, stands beside the cells, in memory that is touched only where
  * there is one. Of the payment's ref a keyed hash is kept: that another has the same has odds of one in 2^64.
  *
- * Under the engine's lock, but for holder_of(), holder_hashed(), holdings_foresee(), holdings_expect() and
+ * Under the engine's lock, but for holder_of(), holder_hashed(), holdings_expect() and
  * holdings_may_hold(). */
 #ifndef STAMPEDE_ENGINE_HOLDINGS_H
 #define STAMPEDE_ENGINE_HOLDINGS_H
@@ -82,9 +82,6 @@ struct holder {
 struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struct slice buyer); /* any thread */
 /* The same where the hash may have been made before; 0: it has not. */
 struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, struct slice buyer, uint64_t hash);
-
-/* So many orders may come, of one sale: where they are looked for is made ready. Any thread. */
-void holdings_foresee(struct holdings *holdings, uint32_t orders);
 
 /* Where they are looked for lies anywhere in memory: let it come nearer. Any thread. */
 void holdings_expect(const struct holdings *holdings, const struct holder *holder);

@@ -35,7 +35,6 @@ enum fault engine_load_sale(struct engine *engine, const struct sale *sale)
         return FAULT_DAMAGE;
     }
     slot_take(engine, sale);
-    engine_foresee(engine, sale);
     return FAULT_NONE;
 }
 

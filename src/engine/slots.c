@@ -25,12 +25,6 @@ void slot_take(struct engine *engine, const struct sale *sale)
     board_write(board_at(engine, sale->id), sale);
 }
 
-/* As many orders as it takes to sell out, if all take as much as they may. */
-void engine_foresee(struct engine *engine, const struct sale *sale)
-{
-    holdings_foresee(&engine->holdings, sale->counts.offered / sale->terms.units_per_grab_max);
-}
-
 bool slot_is_over(const struct sale_slot *slot, uint64_t now_ms)
 {
     return sale_is_closed(&slot->sale, now_ms) && slot->sale.counts.held == 0;

@@ -142,7 +142,6 @@ static void change_finish(struct gate_lane *lane, enum verdict verdict, const st
         assert(found);
     }
     pthread_mutex_unlock(&gate->lock);
-    if (seq != 0) engine_foresee(gate->engine, &ticket->sale);
     ticket->verdict = verdict;
     lane_answer(lane, ticket, seq);
 }

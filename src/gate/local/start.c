@@ -53,10 +53,7 @@ static const char *replay_decision(void *arg, const struct decision *decision)
     const char *objection = engine_objection(gate->engine, decision);
     if (objection != NULL) return objection;
     engine_apply(gate->engine, decision);
-    if (decision->kind != DECISION_SALE_CREATED) return NULL;
-    atomic_store(&gate->sale_id_last, decision->sale_id);
-    struct sale sale;
-    if (engine_sale(gate->engine, decision->sale_id, &sale)) engine_foresee(gate->engine, &sale);
+    if (decision->kind == DECISION_SALE_CREATED) atomic_store(&gate->sale_id_last, decision->sale_id);
     return NULL;
 }
 

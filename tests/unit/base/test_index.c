@@ -9,9 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -239,46 +237,6 @@ static void what_is_touched_is_counted_up_to_the_whole_table(void **state)
     world_close(&world);
 }
 
-/* Whether the system has been asked to give the mapping at this address huge pages. */
-static bool is_huge(const void *base)
-{
-    char line[512];
-    bool here = false, huge = false;
-    FILE *maps = fopen("/proc/self/smaps", "r");
-    assert_non_null(maps);
-    while (fgets(line, sizeof line, maps) != NULL) {
-        unsigned long begin, end;
-        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) here = (uintptr_t)base >= begin && (uintptr_t)base < end;
-        if (here && strncmp(line, "VmFlags:", 8) == 0) huge = strstr(line, " hg") != NULL;
-    }
-    fclose(maps);
-    return huge;
-}
-
-static void only_a_table_that_will_be_touched_all_over_is_there_at_once(void **state)
-{
-    (void)state;
-    enum { CELLS = 1 << 21 };
-    struct world world;
-    world_open(&world, CELLS);
-    const struct region *buckets = &world.index.buckets;
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), many = 4 * buckets->size / page;
-    bool known = access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0; /* else the system has none, and is only slower */
-    uint32_t early = world_put(&world, 1, 1);
-    index_foresee(&world.index, many - 1);
-    assert_int_equal(index_bytes(&world.index), page);
-    assert_false(is_huge(buckets->base));
-    index_foresee(&world.index, many);
-    index_foresee(&world.index, many);
-    assert_int_equal(index_bytes(&world.index), buckets->size);
-    assert_int_equal(is_huge(buckets->base), known);
-    for (uint32_t key = 2; key <= 1000; key++) (void)world_put(&world, key, key * UINT32_C(2654435761));
-    assert_int_equal(index_first(&world.index, 1), early);
-    for (uint32_t key = 2; key <= 1000; key++)
-        assert_int_equal(cell_at(&world, index_first(&world.index, key * UINT32_C(2654435761)))->key, key);
-    world_close(&world);
-}
-
 static void two_indexes_share_the_cells_of_one_pool(void **state)
 {
     (void)state;
@@ -417,7 +375,6 @@ int main(void)
         cmocka_unit_test(a_million_random_operations_agree_with_a_plain_array),
         cmocka_unit_test(chains_stay_short_up_to_a_full_pool),
         cmocka_unit_test(what_is_touched_is_counted_up_to_the_whole_table),
-        cmocka_unit_test(only_a_table_that_will_be_touched_all_over_is_there_at_once),
         cmocka_unit_test(two_indexes_share_the_cells_of_one_pool),
         cmocka_unit_test(nothing_that_is_there_is_ever_denied),
         cmocka_unit_test(a_full_sparse_index_still_denies_some_who_are_not_there),

@@ -130,46 +130,12 @@ static void the_largest_engine_opens(void **state)
     engine_close(engine);
 }
 
-static uint64_t bytes_of(struct engine *engine)
-{
-    struct engine_usage usage;
-    engine_usage(engine, &usage);
-    return usage.bytes;
-}
-
-static void sale_foreseen(struct engine *engine, const char *name, uint32_t stock, uint32_t units_per_grab_max)
-{
-    struct sale_terms terms = stage_terms();
-    terms.units_per_grab_max = units_per_grab_max;
-    snprintf(terms.name, sizeof terms.name, "%s", name);
-    struct sale sale;
-    assert_true(engine_sale(engine, stage_sale(engine, &terms, stock), &sale));
-    engine_foresee(engine, &sale);
-}
-
-/* Whoever sells little pays for little; whoever is certain to sell to a crowd has the table of buyers at once. */
-static void memory_is_taken_by_the_piece_until_a_large_sale_is_made(void **state)
-{
-    (void)state;
-    enum { LITTLE = 1 << 20 };
-    struct engine *engine = stage_open(16000000);
-    sale_foreseen(engine, "small", 10000, 1);
-    sale_foreseen(engine, "few, but each takes much", 100000, 100);
-    assert_true(bytes_of(engine) < LITTLE);
-    sale_foreseen(engine, "large", 100000, 1);
-    assert_true(bytes_of(engine) > 16000000ull * 4);
-    engine_close(engine);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buyer_costs_at_most_96_bytes),
-        cmocka_unit_test(a_win_says_how_often_its_buyer_may_win_again),
-        cmocka_unit_test(walks_stop_when_told),
-        cmocka_unit_test(what_is_not_there_is_not_found),
+        cmocka_unit_test(a_buyer_costs_at_most_96_bytes), cmocka_unit_test(a_win_says_how_often_its_buyer_may_win_again),
+        cmocka_unit_test(walks_stop_when_told),           cmocka_unit_test(what_is_not_there_is_not_found),
         cmocka_unit_test(the_largest_engine_opens),
-        cmocka_unit_test(memory_is_taken_by_the_piece_until_a_large_sale_is_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
