@@ -46,7 +46,7 @@ endif
 ifeq ($(SANITIZE),)
 HARDEN  := -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 else
-HARDEN  := -O1 -U_FORTIFY_SOURCE -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+HARDEN  := -O1 -g1 -U_FORTIFY_SOURCE -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
 endif
 CFLAGS  ?=
 LDFLAGS ?=
