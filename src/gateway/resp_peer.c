@@ -79,7 +79,10 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
         out.version = peer->version;
         call.account = peer->account;
         call.argc = command.argc;
-        if (progress != RESP_EMPTY && !resp_run(&call)) break; /* read again, when what it waits for has come */
+        if (progress != RESP_EMPTY && !resp_run(&call)) { /* again, when what it waits for has come */
+            resp_put_back(&peer->reader, data + at, &command);
+            break;
+        }
         at += command.bytes;
         if (progress != RESP_EMPTY && peer->slow == NULL) replies++; /* else it is counted when it is written: slow_end() */
     }

@@ -42,6 +42,7 @@ struct resp_reader {
     uint32_t args_due; /* 0: between commands */
     uint32_t argc;
     uint32_t bulk_len; /* of the argument that is due */
+    uint32_t put_back; /* bytes of a command that is to come once more; 0: none */
     bool in_bulk;
     struct {
         uint32_t at, len;
@@ -52,6 +53,9 @@ void resp_reader_init(struct resp_reader *reader);
 /* data: all bytes since the last whole command. An inline command with quotes is unquoted where it stands. */
 enum resp_progress resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *data, size_t len,
                              struct resp_command *out);
+/* The command that was just read from data comes once more, as it was: the bytes of one that is unquoted say something else
+ * by then. */
+void resp_put_back(struct resp_reader *reader, const char *data, const struct resp_command *command);
 
 /* Replies, into a buffer of fixed size; what does not fit sets overflow and writes no more. version is 2 or 3. */
 struct resp_out {

@@ -4,7 +4,7 @@
 
 void resp_reader_init(struct resp_reader *reader)
 {
-    reader->at = reader->scanned = reader->args_due = reader->argc = reader->bulk_len = 0;
+    reader->at = reader->scanned = reader->args_due = reader->argc = reader->bulk_len = reader->put_back = 0;
     reader->in_bulk = false;
 }
 
@@ -197,6 +197,7 @@ enum resp_progress resp_read(struct resp_reader *reader, const struct resp_limit
 {
     assert(limits->args_max <= RESP_ARGS_MAX && limits->bytes_max <= RESP_COMMAND_BYTES_MAX);
     bool begun = reader->at > 0 || reader->scanned > 0;
+    if (reader->put_back > 0) return command_end(reader, data, out);
     if (!begun && whole_read(limits, data, len, out)) return RESP_COMMAND;
     for (;;) {
         enum resp_progress progress;
@@ -224,4 +225,14 @@ enum resp_progress resp_read(struct resp_reader *reader, const struct resp_limit
         if (progress != RESP_MALFORMED) resp_reader_init(reader);
         return progress;
     }
+}
+
+void resp_put_back(struct resp_reader *reader, const char *data, const struct resp_command *command)
+{
+    for (uint32_t i = 0; i < command->argc; i++) {
+        reader->args[i].at = (uint32_t)(command->argv[i].data - data);
+        reader->args[i].len = (uint32_t)command->argv[i].len;
+    }
+    reader->argc = command->argc;
+    reader->at = reader->put_back = (uint32_t)command->bytes;
 }

@@ -90,3 +90,20 @@ def test_every_split_point_of_a_pipeline_gives_the_same_replies(server):
         got = replies(whole[:at], whole[at:])
         assert nameless(got) == nameless(want), at
     assert nameless(replies(*(whole[i:i + 1] for i in range(len(whole))))) == nameless(want)
+
+
+def test_a_quoted_command_that_has_to_wait_is_run_as_it_was_written(server, peer):
+    """Behind a grab that is on its way, or of a sale that another node may have made just now, it is read, put aside and read once more."""
+    name = f"air {random.randrange(2 ** 40)}"
+    peer.ask("SALE.CREATE", name, 5)
+    peer.ask("SALE.CREATE", f"x{name}", 5)
+    with Peer(server) as one:
+        one.send(f"SECKILL ann \"{name}\" 1\r\nECHO \"hello world\"\r\nSALE.LEFT \"no such\"\r\nSALE.GRAB '{name}' \"b\\x6fb b\" 2 KEY 'it\\'s'\r\n"
+                 f"SALE.LEFT '{name}'\r\nQUIT\r\n".encode())
+        said = one.rest().split(b"\r\n")
+    assert said[:3] == [b":1", b"$11", b"hello world"] and said[3].startswith(b"-NO_SUCH_SALE ")
+    assert said[4].startswith(b"-OVER_LIMIT ") or b"OVER_LIMIT" in said[6]
+    assert said[-3:] == [b":4", b"+OK", b""]
+    with Peer(server) as one:
+        one.send(f"SALE.GRAB \"{name[1:]}\" \"7\" 5\r\nQUIT\r\n".encode())  # each quote that is taken for a letter makes it another sale or buyer
+        assert one.rest().startswith(b"-NO_SUCH_SALE ")

@@ -34,7 +34,19 @@ static void reading_command(struct reading *reading, const struct resp_command *
     reading_add(reading, "]", 1);
 }
 
-/* Feeds the bytes in two parts, in memory of exactly their size, moved in between. */
+/* Puts the command back and reads it once more, after its bytes have moved. */
+static char *read_again(struct resp_reader *reader, const struct resp_limits *limits, char *bytes, size_t len,
+                        struct resp_command *command)
+{
+    char *moved = malloc(len + 1);
+    memcpy(moved, bytes, len);
+    resp_put_back(reader, bytes, command);
+    free(bytes);
+    assert_int_equal(resp_read(reader, limits, moved, len, command), RESP_COMMAND);
+    return moved;
+}
+
+/* Feeds the bytes in two parts, in memory of exactly their size, moved in between; commands after an odd split twice. */
 static void feed(const char *bytes, size_t len, size_t split, const struct resp_limits *limits, struct reading *out)
 {
     struct resp_reader reader;
@@ -51,6 +63,7 @@ static void feed(const char *bytes, size_t len, size_t split, const struct resp_
             char *copy = malloc(end - begin + 1);
             memcpy(copy, whole + begin, end - begin);
             enum resp_progress progress = resp_read(&reader, limits, copy, end - begin, &command);
+            if (progress == RESP_COMMAND && split % 2 != 0) copy = read_again(&reader, limits, copy, end - begin, &command);
             if (progress == RESP_COMMAND) reading_command(out, &command);
             if (progress == RESP_EMPTY) reading_add(out, "()", 2);
             if (progress == RESP_MALFORMED) {
