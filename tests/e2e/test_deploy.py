@@ -330,6 +330,7 @@ def test_the_unit_is_one_that_systemd_understands(tmp_path):
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True, timeout=60, env={**environment(), "SYSTEMD_LOG_LEVEL": "warning"})
     said = [line for line in done.stderr.splitlines() if "stampede" in line]
     assert done.returncode == 0 and not said, done.stderr
+    assert "\nStartLimitIntervalSec=0\n" in unit, "with systemd's own limit it would give up after five tries, in as many seconds"
     for flag in re.findall(r"--([a-z-]+) ", unit[unit.index("ExecStart="):unit.index("ExecReload=")]):
         assert flag == "config" or flag.replace("-", "_") in OPTIONS, flag
 
