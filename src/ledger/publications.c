@@ -84,6 +84,10 @@ static enum fault row_write(struct ledger *ledger, const struct publishing *publ
         hex_encode(mark.name, bytes, sizeof(bytes));
         mark.name[PUBLISHING_NAME_BYTES] = '\0';
     }
+    if (before.on && !publishing->on)
+        log_warn(
+            "ledger",
+            "events were published until now, and from now on are not, by no node: this one was started without publish");
     struct cursor *s;
     fault = statement_open(ledger, STATEMENT_PUBLISHING_SET, &s);
     if (fault != FAULT_NONE) return fault;
