@@ -323,6 +323,7 @@ static enum fault server_begin(struct app *app)
         .token_purchase_ttl_s = (uint32_t)app->config.token_purchase_ttl_s,
         .payment_tolerance_s = (uint32_t)app->config.payment_tolerance_s,
         .demo_payments = strcmp(app->config.demo_payments, "on") == 0,
+        .seckill = strcmp(app->config.door_ticket, "on") == 0,
     };
     const struct doors doors = { .coupon = strcmp(app->config.door_coupon, "on") == 0,
                                  .claim = strcmp(app->config.door_claim, "on") == 0,

@@ -93,7 +93,8 @@ struct config {
     char publish[CONFIG_TEXT_BYTES];               /* off, or the URL of a queue (config/publish.h) */
     char publish_password_file[CONFIG_TEXT_BYTES]; /* path; empty: none */
     int64_t publish_waiting_max;
-    char door_coupon[CONFIG_TEXT_BYTES], door_claim[CONFIG_TEXT_BYTES], door_cart[CONFIG_TEXT_BYTES]; /* on, off */
+    char door_coupon[CONFIG_TEXT_BYTES], door_ticket[CONFIG_TEXT_BYTES]; /* on, off */
+    char door_claim[CONFIG_TEXT_BYTES], door_cart[CONFIG_TEXT_BYTES];    /* on, off */
     int64_t door_luck_sale;
     char pages[CONFIG_TEXT_BYTES];         /* on, off: the storefront and the console */
     char demo_payments[CONFIG_TEXT_BYTES]; /* off, on: buyers pay without money */

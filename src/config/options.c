@@ -236,6 +236,8 @@ const struct option options[OPTIONS_COUNT] = {
       .help = "Events that wait for the queue at most; those beyond are counted, not published." },
     { "door_coupon", .kind = OPTION_CHOICE, .offset = AT(door_coupon), .fallback = "on", .choices = "on off",
       .help = "Whether clients of the coupon system are answered, under /api." },
+    { "door_ticket", .kind = OPTION_CHOICE, .offset = AT(door_ticket), .fallback = "on", .choices = "on off",
+      .help = "Whether SECKILL of the ticket system is a command of the Redis protocol." },
     { "door_claim", .kind = OPTION_CHOICE, .offset = AT(door_claim), .fallback = "on", .choices = "on off",
       .help = "Whether sales with admission open can be claimed by a link, /luck/ID." },
     { "door_luck_sale", WHOLE(door_luck_sale, 0, INT64_C(1000000000000)), .fallback = "0", .reloads = true,

@@ -32,7 +32,7 @@ struct option {
     const char *help; /* one sentence */
 };
 
-#define OPTIONS_COUNT 73
+#define OPTIONS_COUNT 74
 extern const struct option options[OPTIONS_COUNT];
 
 /* The row of a name, or NULL. dash is what stands between words: '_' or '-'. */

@@ -257,14 +257,17 @@ static void list_done(struct crew_job *job)
 /* Rows before the page: 0 for the first, and for all below it. False: it is no number. */
 static bool page_read(struct slice query, uint64_t *skip)
 {
-    char text[32];
+    char text[64];
     bool bad;
     *skip = 0;
     if (!http_query_get(query, "page", text, sizeof text, &bad)) return true;
     bool negative = text[0] == '-';
+    const char *digits = text + negative;
     uint64_t page;
-    if (bad || !text_to_u64(slice_of(text + negative), &page)) return false;
-    if (page > INT64_MAX / PAGE_ROWS) page = INT64_MAX / PAGE_ROWS;
+    if (bad || digits[0] == '\0' || digits[strspn(digits, "0123456789")] != '\0') return false;
+    digits += strspn(digits, "0");
+    if (digits[0] == '\0') return true;
+    if (!text_to_u64(slice_of(digits), &page) || page > INT64_MAX / PAGE_ROWS) page = INT64_MAX / PAGE_ROWS;
     if (!negative && page > 1) *skip = (page - 1) * PAGE_ROWS;
     return true;
 }

@@ -276,9 +276,17 @@ static bool command_waits(struct resp_call *call, const struct row *row, bool re
     return call->peer->slow != NULL || (ready && row->sale != 0 && sale_meets(call, call->argv[row->sale]));
 }
 
-bool resp_run(struct resp_call *call)
+/* The row of a door that is shut is no row. */
+static const struct row *row_open(const struct resp_call *call)
 {
     const struct row *row = row_find(call->argv[0]);
+    bool shut = row != NULL && row->run == resp_seckill && !call->front->reactor->server->options.seckill;
+    return shut ? NULL : row;
+}
+
+bool resp_run(struct resp_call *call)
+{
+    const struct row *row = row_open(call);
     bool known = peer_is_known(call), served = row != NULL && call->argc >= row->argc_min && call->argc <= row->argc_max;
     if (command_waits(call, row, known && served)) return false;
     bool in_vain = call->peer->met && call->peer->met_in_vain;

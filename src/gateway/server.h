@@ -64,6 +64,7 @@ struct server_options {
     uint32_t token_purchase_ttl_s;
     uint32_t payment_tolerance_s;
     bool demo_payments; /* buyers may play the payment provider */
+    bool seckill;       /* the ticket door is open */
     struct route_tables doors;
 };
 

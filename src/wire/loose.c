@@ -6,18 +6,27 @@
 
 #include <assert.h>
 
+/* By CR LF, as browsers send what was typed on several lines; a line feed alone is kept. */
+static bool line_ends(struct slice text, size_t at)
+{
+    return text.data[at] == '\r' && at + 1 < text.len && text.data[at + 1] == '\n';
+}
+
 void loose_take_text(const struct json_field *field, struct slice text, uint32_t bit, char *target,
                      struct loose_found *found)
 {
     bool fits = text.len >= (uint64_t)field->min && text.len <= (uint64_t)field->max;
     for (size_t i = 0; fits && i < text.len; i++) {
         bool control = (unsigned char)text.data[i] < 0x20 || text.data[i] == 0x7f;
-        fits = !control || (field->kind == JSON_LINES && (text.data[i] == '\n' || text.data[i] == '\t'));
+        bool line = text.data[i] == '\n' || text.data[i] == '\t' || line_ends(text, i);
+        fits = !control || (field->kind == JSON_LINES && line);
     }
     *(fits ? &found->given : &found->beyond) |= bit;
     if (!fits) return;
-    if (text.len > 0) memcpy(target, text.data, text.len);
-    target[text.len] = '\0';
+    for (size_t i = 0; i < text.len; i++) {
+        if (!line_ends(text, i)) *target++ = text.data[i];
+    }
+    *target = '\0';
 }
 
 void loose_take_integer(const struct json_field *field, int64_t number, uint32_t bit, char *target,

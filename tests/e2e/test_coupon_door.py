@@ -185,6 +185,8 @@ def test_a_seller_makes_coupons_and_their_list_shows_them(door, people):
     assert row == [{"name": name, "stock": 50, "description": "half price", "amount": 20, "left": 20}]
     says(door.create(people.seller_token, people.seller, name, 20, 50, ""), 400, CREATE_FAILED)
     says(door.create(people.seller_token, people.seller, mint_name("coupon"), description=""), 201, "")
+    says(door.create(people.seller_token, people.seller, mint_name("coupon"), description="of two\r\nlines"), 201, "")
+    assert "of two\nlines" in [row["description"] for row in door.everything(people.token, people.seller)]
     sales = door.client.get(f"/v1/sales?seller={people.seller}&limit=200").json()["items"]
     sale = [sale for sale in sales if sale["name"] == name][0]
     assert (sale["price"], sale["offered"], sale["units_per_grab_max"], sale["grabs_per_buyer_max"]) == (50, 20, 1, 1)
@@ -314,9 +316,9 @@ def test_lists_have_twenty_rows_a_page(door, people, server):
         pages = {page: [row(n) for n in numbers] for page, numbers in ((1, range(20)), (2, range(20, 40)), (3, range(40, 45)))}
         for page, rows in pages.items():
             says(door.list(asker, name, page), 200, "", data=rows)
-        for page in (None, 0, -1, -99999999999, 1):
+        for page in (None, 0, -1, -99999999999, "000", 1, "01"):
             says(door.list(asker, name, page), 200, "", data=pages[1])
-        for page in (4, 5, 10 ** 18):
+        for page in (4, 5, 10 ** 18, 10 ** 30, "0004"):
             nothing(door.list(asker, name, page))
         for page in ("", "x", "1.5", "1x", "%zz", "--1", "1&page=2"):
             says(door.list(asker, name, page), 400, "Wrong format of page.", data=[])

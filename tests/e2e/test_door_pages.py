@@ -8,10 +8,10 @@ from harness import ROOT, environment
 
 
 @pytest.mark.parametrize("page", ["claim", "cart", "product"])
-def test_the_session_of_a_page_ends_as_it_says(own_server, page):
+def test_the_session_of_a_page_ends_as_it_says(server, page):
+    """All on one server, as somebody copies them who reads one page after the other."""
     text = (ROOT / "docs" / "doors" / f"{page}.md").read_text()
     session, says = re.findall(r"^```\n(.*?)^```$", text, re.M | re.S)
-    server = own_server()
     address = "S=127.0.0.1:20080;"
     assert session.startswith(address)
     done = subprocess.run(["bash"], input=session.replace(address, f"S={server.host}:{server.port};").encode(), capture_output=True, timeout=120, env=environment())

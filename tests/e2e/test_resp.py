@@ -52,6 +52,13 @@ def test_the_ticket_session(peer):
     assert peer.ask("SECKILL", "105", name, 3) == 3, "the limit comes before not enough"
 
 
+def test_a_ticket_door_that_is_shut_is_not_there(own_server):
+    with Peer(own_server("--door-ticket", "off")) as peer:
+        name, _ = create(peer, 5, "UNITS", 2)
+        assert "unknown command" in str(peer.ask("SECKILL", "101", name, 1))
+        assert peer.ask("SALE.GRAB", name, "101")[0] == "WON" and peer.ask("SALE.LEFT", name) == 4
+
+
 def test_a_quantity_that_is_none_takes_nothing_and_adds_nothing(peer):
     """A quantity of -100 was accepted and added stock."""
     name, _ = create(peer, 5, "UNITS", 2)

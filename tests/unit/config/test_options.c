@@ -123,6 +123,7 @@ static void defaults_are_those_of_the_interface(void **state)
         { "publish_password_file", "" },
         { "publish_waiting_max", "10000000" },
         { "door_coupon", "on" },
+        { "door_ticket", "on" },
         { "door_claim", "on" },
         { "door_luck_sale", "0" },
         { "door_cart", "on" },
