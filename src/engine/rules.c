@@ -31,8 +31,9 @@ enum verdict sale_change_verdict(const struct sale *sale, const struct sale_term
 {
     if (sale_terms_objection(terms) != NULL) return VERDICT_BAD_INPUT;
     if (sale_is_closed(sale, now_ms)) return VERDICT_CLOSED;
-    bool kept = now_ms < sale->terms.opens_ms || terms_keep_word(&sale->terms, terms);
-    return kept ? VERDICT_DONE : VERDICT_SALE_OPEN;
+    /* An order is proof that it has opened, whatever time it is here. */
+    bool upcoming = now_ms < sale->terms.opens_ms && sale->orders_made == 0;
+    return upcoming || terms_keep_word(&sale->terms, terms) ? VERDICT_DONE : VERDICT_SALE_OPEN;
 }
 
 enum verdict sale_stock_verdict(const struct sale *sale, int64_t add, uint64_t now_ms)

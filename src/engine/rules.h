@@ -13,7 +13,7 @@ bool asker_may_know(const struct asker *asker, const struct sale *sale);
 /* A new sale, its name and the seller's other sales aside: BAD_INPUT, DONE. */
 enum verdict sale_create_verdict(struct slice seller, const struct sale_terms *terms, int64_t stock);
 /* terms are the whole terms after the change. BAD_INPUT, CLOSED, SALE_OPEN, DONE; whether a new name is free is not asked
- * here. */
+ * here. A sale with orders has opened, whatever the time. */
 enum verdict sale_change_verdict(const struct sale *sale, const struct sale_terms *terms, uint64_t now_ms);
 /* CLOSED, NOT_AVAILABLE, DONE. */
 enum verdict sale_stock_verdict(const struct sale *sale, int64_t add, uint64_t now_ms);

@@ -92,6 +92,7 @@ enum fault ledger_expire(struct ledger *ledger, const struct ledger_fence *fence
  * _switch(); TOO_MANY_SALES. *sale as it now is, or its terms for BAD_INPUT. */
 struct ledger_change {
     struct asker asker;
+    uint64_t asked_mono_ms; /* when asker.now_ms was read: time goes on while the row is waited for. 0: it stands still */
     uint64_t sale_id;
     enum decision_kind kind; /* SALE_CREATED, SALE_CHANGED, STOCK_ADDED, SALE_PAUSED, SALE_RESUMED, SALE_CLOSED */
     uint32_t mask;           /* SALE_CHANGED: of TERM_ bits */

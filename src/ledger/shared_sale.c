@@ -2,6 +2,7 @@
  * counter of versions to the end: so versions are seen in their order, names are given to one sale only, and so are ids. */
 #include "ledger/shared_file.h"
 
+#include "base/clock.h"
 #include "engine/rules.h"
 #include "ledger/agreed.h"
 
@@ -90,10 +91,12 @@ static enum fault create_work(struct ledger *ledger, void *arg, bool *wrote)
     return *wrote ? create_write(ledger, changing, version) : fault;
 }
 
-/* The verdict on a sale that the asker may know, and its decision. Terms of a change stand in *sale, whatever it is. */
+/* The verdict on a sale that the asker may know, and its decision, at the time when its row is ours: before that it may
+ * have opened. Terms of a change stand in *sale, whatever it is. */
 static enum verdict change_judge(const struct ledger_change *change, struct sale *sale, struct decision *d)
 {
-    uint64_t now_ms = change->asker.now_ms;
+    uint64_t waited_ms = change->asked_mono_ms == 0 ? 0 : mono_ms() - change->asked_mono_ms;
+    uint64_t now_ms = change->asker.now_ms + waited_ms;
     struct sale was = *sale;
     *d = (struct decision){ .kind = change->kind, .sale_id = sale->id, .at_ms = now_ms };
     switch (change->kind) {

@@ -115,7 +115,7 @@ def test_a_load_that_does_not_add_up_never_opens(gate):
 
 
 DAMAGED = [
-    [order(1), order(1, units=2)], [order(1, key="k"), order(2, key="k")], [order(n) for n in range(1, 4)], [order(1, amount=1)], [order(1, amount=-1)],
+    [order(1), order(1, units=2)], [order(1, key="k"), order(2, key="k")],
     [order(1, pay_by=0)], [order(1, CANCELLED, pay_by=0)], [order(1, pay_by=T0 - 10)], [order(1, PAID, ref="")], [order(1, REFUND_DUE, ref="")], [order(1, HELD, ref="r")],
     [order(1, PAID, pay_by=0, ref="r")],
 ]
@@ -131,6 +131,15 @@ def test_orders_that_cannot_be_are_refused(gate, orders):
         answers = [sale.call("load", "chunk", *chunk) for chunk in chunks]
         assert answers[-1][0] == "DAMAGED" and len(answers[-1]) == 2, answers
         assert not together or sale.everything() == before
+
+
+def test_orders_from_before_the_terms_changed_are_loaded_as_they_are(gate):
+    orders = [order(1, amount=1), order(2, amount=-1), order(3, units=9), order(4, buyer="bob")]
+    sale = loaded(gate, orders, grabs_max=2, units_max=5, opens=T0 - 5)
+    assert sale.load(orders)[0] == "DONE" and sale.orders() == {one.no: one for one in orders}
+    assert sale.redis.hgetall(sale.keys[1]) == {"ann": "3 0 3", "bob": "1 0 4"}
+    assert sale.grab("ann")[0] == "ALREADY_WON" and sale.grab("bob")[0] == "WON" and sale.pay("1", amount=1)[0] == "DONE" and sale.cancel("2")[0] == "DONE"
+    assert sale.grab("ann")[0] == "ALREADY_WON" and sale.cancel("3")[0] == "DONE" and sale.grab("ann")[0] == "WON"
 
 
 def test_wrong_words_of_a_load_are_refused(gate):

@@ -17,8 +17,10 @@ static enum fault sale_shelve(struct change *change, struct ledger *ledger, uint
 
 static enum fault change_decide(struct change *change, struct ledger *ledger)
 {
+    change->asker.now_ms = remote_now_ms(&change->lane->remote->gate);
     const struct ledger_change ask = {
         .asker = change->asker,
+        .asked_mono_ms = mono_ms(),
         .sale_id = change->sale_id,
         .kind = change->kind,
         .mask = change->mask,

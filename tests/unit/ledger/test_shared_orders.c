@@ -3,6 +3,7 @@
  * tidy: long because every verdict of every call is asked for in one place. */
 #include "shared_stand.h"
 
+#include "base/clock.h"
 #include "ledger/publications.h"
 
 #include <stdio.h>
@@ -382,8 +383,11 @@ static void a_change_gets_every_verdict(void **state)
     assert_int_equal(stand->errand.kind, ERRAND_SALE);
     assert_int_equal(stand_read(stand, id).terms.price, 300);
     assert_string_equal(stand_read(stand, id).terms.name, "one");
-    change.asker.now_ms = 1000;
     second.price = 400;
+    change.asked_mono_ms = mono_ms() - 500; /* it opened while the row was waited for */
+    assert_int_equal(stand_change(stand, &change), VERDICT_SALE_OPEN);
+    change.asked_mono_ms = 0;
+    change.asker.now_ms = 1000;
     assert_int_equal(stand_change(stand, &change), VERDICT_SALE_OPEN);
     change.mask = TERM_UNITS;
     change.terms = &bad;
