@@ -309,13 +309,15 @@ static void lines_end(struct app *app)
 static enum fault server_begin(struct app *app)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    /* Nodes file side by side: no number tells whether a replica has what somebody did just now. */
+    bool replica = app->places.replica && !app->gate_place.shared;
     uint32_t reactors = app->config.reactors > 0 ? (uint32_t)app->config.reactors : (uint32_t)cores;
     struct server_options options = {
         .http = app->config.http,
         .resp = app->config.resp,
         .tls_cert = app->config.tls_cert,
         .tls_key = app->config.tls_key,
-        .places = { &app->places.ledger, app->places.replica ? &app->places.read : NULL },
+        .places = { &app->places.ledger, replica ? &app->places.read : NULL },
         .reactors = reactors < REACTORS_MAX ? reactors : REACTORS_MAX,
         .connections_max = (uint32_t)app->config.connections_max,
         .query_threads = (uint32_t)app->config.query_threads,

@@ -6,6 +6,7 @@ import collections
 import re
 import time
 
+import mariadb
 import pytest
 from harness import ServerDied, Shop, at_once, beside, eventually, problem, request_bytes, run
 from nodes import Nodes
@@ -319,6 +320,21 @@ def test_config_check_says_what_one_file_means_for_nodes(tmp_path):
 
 
 # What an operator sees.
+
+@pytest.mark.parametrize("ack", ["ledger", "gate"])
+def test_a_replica_that_is_behind_hides_nothing_that_somebody_did(ack):
+    behind = mariadb.make_database(mariadb.shared_port())
+    with Nodes(database=behind) as others:
+        others.start().stop()
+    with Nodes("--ack", ack, "--ledger-read", behind) as nodes:
+        shop = Shop(nodes.start())
+        sale = shop.sale(stock=3)["id"]
+        won = shop.win(sale, "ann")
+        assert [one["id"] for one in shop.listed("/v1/sales", shop.seller_token)] == [sale]
+        for token in (shop.buyer("ann"), shop.seller_token):
+            assert [one["no"] for one in shop.listed("/v1/orders", token)] == [won["no"]]
+        assert shop.client.get(f"/v1/sales/{sale}/stats", shop.seller_token).json()["sale"]["sold"] == 1
+
 
 def test_metrics_and_readiness_tell_of_redis_and_the_ledger():
     with Nodes() as nodes:
