@@ -1,7 +1,8 @@
 /* reconcile: holds what the Redis of a gate has against the ledger, sale by sale, and says each difference; with --repair it
  * builds the sales that differ anew, as the ledger has them. Nodes may serve meanwhile. */
-#include "command/command.h"
+#include "command/shop.h"
 #include "gate/reconcile.h"
+#include "ledger/ledger.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,6 +36,20 @@ static int outcome(const struct reconcile *found, enum fault fault)
     if (found->repair) printf(", %" PRIu64 " built anew or dropped", found->repaired);
     printf("\n");
     return found->differing == 0 || (found->repair && found->repaired == found->differing) ? EXIT_OK : EXIT_FAILED;
+}
+
+/* Under another prefix nothing is there, and a repair would build a second gate beside the one that sells. */
+static bool prefix_good(const struct config *config, const struct ledger_place *place)
+{
+    char sentence[SHOP_SENTENCE_BYTES] = "not all could be compared: the ledger did not answer";
+    struct ledger *ledger;
+    enum fault fault = ledger_open(&ledger, place, LEDGER_READER);
+    if (fault == FAULT_NONE) {
+        fault = shop_prefix_check(ledger, config->redis_prefix, false, sentence);
+        ledger_close(ledger);
+    }
+    if (fault != FAULT_NONE) fprintf(stderr, "stampede: %s\n", sentence);
+    return fault == FAULT_NONE;
 }
 
 static int reconcile_run(const struct config *config, const struct command_gate *place, const struct ledger_place *ledger,
@@ -77,5 +92,6 @@ int command_reconcile(int argc, char **argv)
         return EXIT_USAGE;
     }
     places.ledger.patient = true;
+    if (!prefix_good(&config, &places.ledger)) return EXIT_FAILED;
     return reconcile_run(&config, &gate, &places.ledger, repair);
 }

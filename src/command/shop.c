@@ -10,6 +10,7 @@
 #include "wire/jwt.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define REACH_MS 10000
@@ -75,6 +76,26 @@ static enum fault uuid_agree(struct ledger *ledger, uint8_t uuid[WORD_BYTES])
     return word_agree(ledger, AGREED_UUID, uuid);
 }
 
+enum fault shop_prefix_check(struct ledger *ledger, const char *prefix, bool keep, char sentence[SHOP_SENTENCE_BYTES])
+{
+    char kept[AGREED_BYTES];
+    enum fault fault = keep ? ledger_agree(ledger, AGREED_PREFIX, prefix, kept) : ledger_agreed(ledger, AGREED_PREFIX, kept);
+    if (fault != FAULT_NONE || kept[0] == '\0' || strcmp(kept, prefix) == 0) return fault;
+    snprintf(sentence, SHOP_SENTENCE_BYTES,
+             "redis_prefix is %s here and %s on the nodes of this ledger: set it as they have it; to change it on all of "
+             "them, stop them and delete the row '" AGREED_PREFIX "' of the table agreed",
+             prefix, kept);
+    return FAULT_CONFIG;
+}
+
+static enum fault prefix_agree(const struct shop *shop)
+{
+    char sentence[SHOP_SENTENCE_BYTES];
+    enum fault fault = shop_prefix_check(shop->ledger, shop->config->redis_prefix, true, sentence);
+    if (fault == FAULT_CONFIG) log_error("main", "refusing to start: %s", sentence);
+    return fault;
+}
+
 static enum gate_ack ack_of(const char *word)
 {
     return strcmp(word, "gate") == 0 ? GATE_ACK_GATE : strcmp(word, "replica") == 0 ? GATE_ACK_REPLICA : GATE_ACK_LEDGER;
@@ -107,6 +128,7 @@ static enum fault shared_open(struct shop *shop)
         return fault;
     }
     fault = ledger_agree(shop->ledger, AGREED_GATE, "redis", kept);
+    if (fault == FAULT_NONE) fault = prefix_agree(shop);
     if (fault == FAULT_NONE) fault = uuid_agree(shop->ledger, options.uuid);
     options.redis = shop->redis;
     return fault != FAULT_NONE ? fault : gate_open_shared(&shop->gate, &options);

@@ -21,6 +21,11 @@ struct shop {
 /* Opens the gate and starts it. A fault has been logged, with what to do. */
 enum fault shop_open(struct shop *shop) MUST_USE;
 void shop_close(struct shop *shop);
+/* Whether redis_prefix is that of the nodes of this ledger; FAULT_CONFIG with a sentence that says what to do. Where none
+ * has said theirs yet, it becomes theirs if it is kept. */
+#define SHOP_SENTENCE_BYTES 512
+enum fault shop_prefix_check(struct ledger *ledger, const char *prefix, bool keep,
+                             char sentence[SHOP_SENTENCE_BYTES]) MUST_USE;
 /* Logins and purchase tokens of one node must count on all: the keys that sign them are compared through the ledger. */
 enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring) MUST_USE;
 

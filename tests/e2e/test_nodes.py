@@ -259,6 +259,27 @@ def test_a_node_with_other_keys_is_refused(three):
     three.servers.remove(stranger)
 
 
+def test_another_prefix_on_the_same_ledger_is_refused():
+    with Nodes() as nodes:
+        shop = Shop(nodes.start())
+        sale = shop.sale(stock=1)["id"]
+        shop.win(sale, "ann")
+        stranger = nodes.make("--redis-prefix", "typo:")
+        with pytest.raises(ServerDied, match="redis_prefix is typo: here and stampede: on the nodes of this ledger"):
+            stranger.start()
+        done = nodes.reconcile("--repair", "--redis-prefix", "typo:")
+        assert done.code == 1 and "redis_prefix is typo: here and stampede: on the nodes of this ledger" in done.err, done
+        assert not [key for key in nodes.redis().keys() if not key.startswith("stampede:")] and shop.grab(sale, "bob").json()["code"] == "SOLD_OUT"
+        # For good: all stop, and the first to come says what it is.
+        nodes.servers[0].stop()
+        nodes.ledger().change("DELETE FROM agreed WHERE name = 'prefix'")
+        longest = "p" * 63 + ":"
+        assert Shop(nodes.start("--redis-prefix", longest)).grab(sale, "bob").json()["code"] == "SOLD_OUT"
+        with pytest.raises(ServerDied, match=f"redis_prefix is stampede: here and {longest} on the nodes"):
+            nodes.make().start()
+        assert nodes.reconcile("--redis-prefix", longest).code == 0
+
+
 def test_keys_are_changed_one_node_after_the_other():
     with Nodes() as nodes:
         one, two = nodes.start(), nodes.start()
