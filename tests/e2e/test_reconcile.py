@@ -44,6 +44,10 @@ def test_every_difference_is_named_and_repaired(nodes):
     shop = Shop(nodes.start())
     sale, tickets, orders = busy_sales(nodes, shop)
     gate = nodes.redis()
+
+    def term(name, value):
+        nodes.ledger().change(f"UPDATE sales SET {name} = ? WHERE id = ?", (value, int(sale)))
+
     damage = [
         (lambda: gate.hdel(nodes.key(sale, "orders"), orders["ann"]), sale, f"in the ledger, not in Redis: order {orders['ann']}: held"),
         (lambda: gate.hset(nodes.key(sale, "orders"), str(10 ** 15), "1 1 500 1 0 0 3 0 0 eve"), sale, "in Redis, not in the ledger: order 1000000000000000"),
@@ -52,6 +56,9 @@ def test_every_difference_is_named_and_repaired(nodes):
         (lambda: gate.zrem(nodes.key(sale, "holds"), orders["cat"]), sale, f"in the ledger, not in Redis: hold {orders['cat']}"),
         (lambda: gate.hdel(nodes.key(sale, "keys"), "ann\0key-ann"), sale, "in the ledger, not in Redis: key 'key-ann' of 'ann'"),
         (lambda: gate.hdel(nodes.key(tickets, "tokens"), "bob"), tickets, "in the ledger, not in Redis: token"),
+        (lambda: term("price", 900), sale, "in the ledger, not in Redis: price 900, at most 1 units a grab and 2 grabs a buyer"),
+        (lambda: term("grabs_per_buyer_max", 3), sale, "in Redis, not in the ledger: price 900, at most 1 units a grab and 2 grabs a buyer"),
+        (lambda: term("closes_ms", 4 * 10 ** 12), sale, "in the ledger, not in Redis: price 900, at most 1 units a grab and 3 grabs a buyer"),
         (lambda: nodes.ledger().change("UPDATE sales SET available = available - 1, offered = offered - 1 WHERE id = ?", (int(sale),)), sale, "in the ledger, not in Redis: offered 21"),
     ]
     for harm, where, said in damage:

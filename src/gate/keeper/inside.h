@@ -175,13 +175,17 @@ void jobs_look(struct keeper *keeper);
 
 /* peek.c: how a sale stands in Redis. */
 enum peek_state { PEEK_NONE, PEEK_GOOD, PEEK_ABSENT, PEEK_STALE, PEEK_LOADING, PEEK_DAMAGED };
+struct peek_terms {
+    int64_t price;
+    uint64_t units_per_grab_max, grabs_per_buyer_max, opens_ms, closes_ms, pay_within_s, admission, tokens_max, late_payment;
+};
 struct peek {
     enum peek_state state;
     uint64_t epoch; /* of GOOD, STALE and LOADING */
     uint64_t at_ms; /* its time */
     uint64_t entries, orders, tokens, holds;
     struct shelf_counts counts;
-    uint64_t closes_ms;
+    struct peek_terms terms;
     bool paused, closed;
 };
 void peek_read(const struct redis_reply *reply, struct peek *out);

@@ -14,7 +14,7 @@ void peek_read(const struct redis_reply *reply, struct peek *out)
     enum { GATE_SALE_NUMBERS(PEEK_NUMBER) };
 #undef PEEK_NUMBER
     enum { EPOCH = 3, ENTRIES, ORDERS, TOKENS, HOLDS, NUMBERS };
-    struct slice word = reply_text(reply, 0);
+    struct slice word = reply_text(reply, 0), price = reply_text(reply, NUMBERS + NUMBER_price);
     *out = (struct peek){ .state = PEEK_DAMAGED };
     if (slice_is(word, "NOT_LOADED")) out->state = PEEK_ABSENT;
     if (slice_is(word, "STALE") || slice_is(word, "LOADING")) {
@@ -30,7 +30,17 @@ void peek_read(const struct redis_reply *reply, struct peek *out)
     out->orders = reply_number(reply, ORDERS);
     out->tokens = reply_number(reply, TOKENS);
     out->holds = reply_number(reply, HOLDS);
-    out->closes_ms = reply_number(reply, NUMBERS + NUMBER_closes);
+    out->terms = (struct peek_terms){
+        .price = slice_is(price, "-1") ? -1 : (int64_t)reply_number(reply, NUMBERS + NUMBER_price),
+        .units_per_grab_max = reply_number(reply, NUMBERS + NUMBER_units_max),
+        .grabs_per_buyer_max = reply_number(reply, NUMBERS + NUMBER_grabs_max),
+        .opens_ms = reply_number(reply, NUMBERS + NUMBER_opens),
+        .closes_ms = reply_number(reply, NUMBERS + NUMBER_closes),
+        .pay_within_s = reply_number(reply, NUMBERS + NUMBER_pay_within),
+        .admission = reply_number(reply, NUMBERS + NUMBER_admission),
+        .tokens_max = reply_number(reply, NUMBERS + NUMBER_tokens_max),
+        .late_payment = reply_number(reply, NUMBERS + NUMBER_late_payment),
+    };
     out->paused = reply_number(reply, NUMBERS + NUMBER_paused) != 0;
     out->closed = reply_number(reply, NUMBERS + NUMBER_closed) != 0;
     out->counts = (struct shelf_counts){

@@ -51,6 +51,30 @@ static void counts_fact(struct facts *facts, const struct sale_counts *counts, u
               counts->offered, counts->available, counts->held, counts->sold, orders_made, tokens_given);
 }
 
+/* Those that the gate has, too. */
+static struct peek_terms terms_known(const struct sale_terms *terms)
+{
+    return (struct peek_terms){ .price = terms->price,
+                                .units_per_grab_max = terms->units_per_grab_max,
+                                .grabs_per_buyer_max = terms->grabs_per_buyer_max,
+                                .opens_ms = terms->opens_ms,
+                                .closes_ms = terms->closes_ms,
+                                .pay_within_s = terms->pay_within_s,
+                                .admission = (uint64_t)terms->admission,
+                                .tokens_max = terms->tokens_max,
+                                .late_payment = (uint64_t)terms->late_payment };
+}
+
+static void terms_fact(struct facts *facts, const struct peek_terms *terms)
+{
+    facts_add(facts,
+              "price %" PRId64 ", at most %" PRIu64 " units a grab and %" PRIu64 " grabs a buyer, opens %" PRIu64
+              ", closes %" PRIu64 ", pay within %" PRIu64 " s, admission %" PRIu64 ", at most %" PRIu64
+              " tokens, late payment %" PRIu64,
+              terms->price, terms->units_per_grab_max, terms->grabs_per_buyer_max, terms->opens_ms, terms->closes_ms,
+              terms->pay_within_s, terms->admission, terms->tokens_max, terms->late_payment);
+}
+
 static void switch_fact(struct facts *facts, bool paused, bool closed)
 {
     facts_add(facts, "%s, %s", paused ? "paused" : "not paused",
@@ -65,6 +89,8 @@ struct side {
 static enum fault ledger_sale_fact(void *arg, const struct ledger_shelved *sale)
 {
     struct side *side = arg;
+    const struct peek_terms terms = terms_known(&sale->sale.terms);
+    terms_fact(&side->facts, &terms);
     counts_fact(&side->facts, &sale->sale.counts, sale->sale.orders_made, sale->sale.tokens_given);
     switch_fact(&side->facts, sale->sale.paused, sale->sale.closed);
     return FAULT_NONE;
@@ -230,6 +256,7 @@ static enum fault redis_read(struct keeper *keeper, uint64_t sale_id, const stru
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
     enum fault fault = FAULT_NONE;
     sale_keys(keeper->remote, sale_id, keys);
+    terms_fact(out, &peek->terms);
     counts_fact(out, &peek->counts.counts, peek->counts.orders_made, peek->counts.tokens_given);
     switch_fact(out, peek->paused, peek->closed);
     for (size_t i = 0; i < sizeof scans / sizeof *scans && fault == FAULT_NONE; i++) {

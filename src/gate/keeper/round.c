@@ -35,7 +35,7 @@ static void shelved(const struct sale *sale, uint64_t epoch, void *arg)
 
 static bool peek_is_over(const struct peek *peek)
 {
-    bool closed = peek->closed || (peek->closes_ms != 0 && peek->at_ms >= peek->closes_ms);
+    bool closed = peek->closed || (peek->terms.closes_ms != 0 && peek->at_ms >= peek->terms.closes_ms);
     return closed && peek->holds == 0 && peek->counts.counts.held == 0 && peek->entries == 0;
 }
 

@@ -131,7 +131,8 @@ static void a_peek_tells_how_a_sale_stands(void **state)
     assert_true(peek.counts.counts.offered == 10 && peek.counts.counts.available == 4 && peek.counts.counts.held == 3 &&
                 peek.counts.counts.sold == 3);
     assert_true(peek.counts.orders_made == 8 && peek.counts.tokens_given == 2 && peek.counts.at_ms == 50);
-    assert_true(peek.paused && !peek.closed && peek.closes_ms == 90);
+    assert_true(peek.paused && !peek.closed && peek.terms.price == -1 && peek.terms.closes_ms == 90 &&
+                peek.terms.admission == 1);
 
     reply.count = BEFORE;
     peek_read(&reply, &peek);
