@@ -205,7 +205,7 @@ def test_a_full_log_takes_nothing(gate):
 
 def test_a_user_who_may_not_do_all_never_opens_a_sale():
     """A command that is forbidden would end a decision half way: load tries them all first."""
-    written = ["hset", "hsetnx", "hdel", "zadd", "zrem", "xadd", "xdel", "unlink"]
+    written = ["hset", "hsetnx", "hdel", "zadd", "zrem", "xadd", "xdel", "unlink", "persist"]
     with RedisServer() as server:
         admin = connect(server)
         for command in written:

@@ -372,6 +372,27 @@ def test_a_sale_told_whole_is_as_the_ledger_has_it(gate):
         refused(sale, "change", wrong)
 
 
+def test_a_sale_that_is_given_more_time_keeps_its_keys(gate):
+    sale = GateSale(gate, closes=T0 + 10)
+    sale.win()
+
+    def ends(ms):
+        for key in sale.keys:
+            sale.redis.pexpire(key, ms)
+
+    def lives():
+        return {sale.redis.pttl(key) < 0 for key in sale.keys if sale.redis.exists(key)}
+
+    sale.at(T0 + 10)
+    ends(3_600_000)
+    assert sale.change(pay_within=60)[0] == "DONE" and lives() == {False}, "it is over as before"
+    assert sale.change(closes=T0 + 1000)[0] == "DONE" and lives() == {True} and sale.grab("bob")[0] == "WON"
+    ends(3_600_000)
+    assert sale.change(closed=1)[0] == "DONE" and lives() == {False}
+    sale.epoch += 1
+    assert sale.load()[0] == "DONE" and lives() == {True}
+
+
 def test_terms_that_contradict_each_other_are_refused(gate):
     sale = GateSale(gate, opens=T0 + 10, load=True)
     for changes in ({"closes": T0 + 10}, {"price": 10 ** 12, "units_max": 9008}, {"units_max": 0}, {"grabs_max": 0}, {"grabs_max": 10 ** 6 + 1}, {"admission": 4},

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from harness import Shop, eventually, problem
+from harness import Shop, eventually, problem, time_text
 from nodes import Nodes
 
 
@@ -38,3 +38,15 @@ def test_terms_stand_from_the_first_order_on_whatever_time_it_is(nodes):
     nodes.ledger().change("UPDATE sales SET opens_ms = ? WHERE id = ?", (int(time.time() * 1000) + 600_000, int(sale)))
     problem(shop.change(sale, price=900), 409, "SALE_OPEN")
     assert shop.change(sale, name="still mine to name").status == 200
+
+
+def test_a_sale_that_is_given_more_time_stays_in_redis(nodes):
+    """Also where a node has found it over a moment before."""
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=10, closes_at=time_text(600))["id"]
+    shop.win(sale, "ann")
+    filed(nodes, sale)
+    keys = [nodes.key(sale, name) for name in ("state", "buyers", "orders")]
+    assert [nodes.redis().pexpire(key, 3_600_000) for key in keys] == [True] * 3
+    assert shop.change(sale, closes_at=time_text(1200)).status == 200
+    eventually(lambda: [nodes.redis().pttl(key) for key in keys] == [-1] * 3)

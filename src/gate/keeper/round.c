@@ -103,10 +103,16 @@ static void over_judge(struct round *round, uint64_t sale_id, bool there)
 {
     struct keeper *keeper = round->keeper;
     struct ledger_shelved row;
-    bool found;
+    bool found, over;
     if (!keeper_row(keeper, sale_id, &row, &found)) return;
-    if (!found || sale_is_over(keeper->remote, &row)) {
-        if (there) sale_keys_end(keeper, sale_id);
+    over = !found || sale_is_over(keeper->remote, &row);
+    if (over && there) {
+        sale_keys_end(keeper, sale_id);
+        /* Its seller may have given it more time just now, and its gate have heard of that before its keys were ended. */
+        if (!keeper_row(keeper, sale_id, &row, &found)) return;
+        over = !found || sale_is_over(keeper->remote, &row);
+    }
+    if (over) {
         shelf_drop(keeper->remote->shelf, sale_id);
     } else {
         keeper_ask_rebuild(keeper, sale_id, there);

@@ -10,6 +10,11 @@ if version_new <= version then return { 'REPEATED', now, available } end
 --@include add_up
 price, units_max, grabs_max, opens, closes, pay_within, admission, tokens_max, late_payment = unpack(given)
 paused, closed, version = paused_new, closed_new, version_new
+--@include closed
+-- Who found it over a moment ago has let its keys expire.
+if not is_closed then
+    for i = 1, #KEYS do redis.call('PERSIST', KEYS[i]) end
+end
 --@include save_terms
 --@include save
 return { 'DONE', now, available }

@@ -46,6 +46,7 @@ if step == 'begin' then
     redis.call('HDEL', KEYS[3], '0')
     redis.call('ZADD', KEYS[6], 0, '0')
     redis.call('ZREM', KEYS[6], '0')
+    redis.call('PERSIST', KEYS[3])
     redis.call('XDEL', KEYS[7], redis.call('XADD', KEYS[7], '*', 'kind', 'none'))
 --@include save_terms
 --@include save
