@@ -38,10 +38,29 @@ void front_forget(struct resp_peer *peer)
     metrics_add(METRIC_CONNECTIONS_CLOSED, 1);
 }
 
-static void peer_refuse(struct resp_peer *peer)
+static bool address_is_blocked(struct resp_peer *peer, const char *path)
 {
-    static const char busy[] = "-BUSY as many connections are open as may be; try again\r\n";
-    metrics_add(METRIC_CONNECTIONS_REFUSED, 1);
+    struct reactor *reactor = peer_reactor(peer);
+    const struct guard_visit visit = {
+        .blocks = reactor->blocks,
+        .client = peer->address,
+        .user = { "", 0 },
+        .method = "RESP",
+        .path = path,
+        .entered_ns = mono_ns(),
+    };
+    peer->blocks_version = blocks_version(reactor->blocks);
+    return guard_is_blocked(reactor->server->rooms.guard, &visit);
+}
+
+bool front_blocks(struct resp_peer *peer)
+{
+    return peer->blocks_version != blocks_version(peer_reactor(peer)->blocks) && address_is_blocked(peer, "command");
+}
+
+/* It hears why, unless many do already. */
+static void peer_refuse(struct resp_peer *peer, struct slice why)
+{
     struct server *server = peer_reactor(peer)->server;
     peer->refused = true;
     atomic_fetch_sub(&server->connections, 1);
@@ -49,7 +68,7 @@ static void peer_refuse(struct resp_peer *peer)
         peer_close(peer);
         return;
     }
-    uv_buf_t buf = uv_buf_init((char *)busy, sizeof busy - 1);
+    uv_buf_t buf = uv_buf_init((char *)why.data, (unsigned)why.len);
     uv_try_write((uv_stream_t *)&peer->tcp, &buf, 1);
     peer->close_after = peer->paused = true; /* lingering begins to read */
     peer_linger(peer);
@@ -101,8 +120,11 @@ static void on_connection(uv_stream_t *listener, int status)
     metrics_add(METRIC_CONNECTIONS_ACCEPTED, 1);
     if (uv_accept(listener, (uv_stream_t *)&peer->tcp) != 0 || !peer_greet(peer)) {
         peer_close(peer);
+    } else if (address_is_blocked(peer, "connection")) {
+        peer_refuse(peer, SLICE("-BLOCKED " RESP_BLOCKED_DETAIL "\r\n"));
     } else if (others >= reactor->server->options.connections_max) {
-        peer_refuse(peer);
+        metrics_add(METRIC_CONNECTIONS_REFUSED, 1);
+        peer_refuse(peer, SLICE("-BUSY as many connections are open as may be; try again\r\n"));
     } else {
         uv_tcp_nodelay(&peer->tcp, 1);
         uv_tcp_keepalive(&peer->tcp, 1, 60);

@@ -1,5 +1,6 @@
 /* The grab in the Redis protocol. A backend is trusted with rates and with who is admitted; whom the shop has blocked it has
  * blocked for everybody. No allocation, and one lock: that of the decision. */
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/text.h"
 #include "engine/buyer.h"
@@ -44,7 +45,7 @@ static bool grab_buyer(struct resp_call *call, struct slice user, struct grab *g
     struct blocks_reader *blocks = call->front->reactor->blocks;
     if (!blocks_has_user(blocks, grab->buyer) && !blocks_has_user(blocks, user)) return true;
     const struct guard_visit visit = {
-        .client = call->peer->address, .user = grab->buyer, .method = "RESP", .path = "SALE.GRAB"
+        .client = call->peer->address, .user = grab->buyer, .method = "RESP", .path = "SALE.GRAB", .entered_ns = mono_ns()
     };
     guard_refused(resp_rooms(call)->guard, GUARD_BLOCKED_USER, &visit);
     return grab_refuse(call, PROBLEM_BLOCKED, "the user is on the block list of this shop");

@@ -65,6 +65,11 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
     struct resp_call call = { .peer = peer, .front = front, .argv = command.argv, .out = &out };
     uint32_t replies = 0;
     size_t at = 0;
+    if (front_blocks(peer)) { /* after what it was told before */
+        resp_problem(&call, PROBLEM_BLOCKED, RESP_BLOCKED_DETAIL);
+        replies++;
+        peer->close_after = true;
+    }
     while (at < len && out.len < RESP_OUTPUT_BYTES_MAX && !peer->close_after && peer->slow == NULL) {
         const struct resp_limits *limits = peer->account != NULL ? &known_limits : &stranger_limits;
         enum resp_progress progress = resp_read(&peer->reader, limits, data + at, len - at, &command);

@@ -41,9 +41,10 @@ struct resp_peer {
     const struct resp_account *account; /* NULL: has not said who it is */
     struct address address;
     uint64_t id;
-    uint64_t stranger_ms; /* connected, or was nobody's again: since then it has not said who it is */
-    uint64_t since_ms;    /* the write under way begun, or lingering */
-    uint8_t version;      /* 2 or 3 */
+    uint64_t blocks_version; /* of the block list when its address was looked for */
+    uint64_t stranger_ms;    /* connected, or was nobody's again: since then it has not said who it is */
+    uint64_t since_ms;       /* the write under way begun, or lingering */
+    uint8_t version;         /* 2 or 3 */
     uint8_t auth_failures;
     bool counted;     /* among the connections of its address */
     bool refused;     /* hears why, and is among the refusals rather than the connections */
@@ -189,6 +190,9 @@ void output_free(struct resp_peer *peer);
 void front_forget(struct resp_peer *peer);
 /* It has an account no more, and is to be as one that has just connected; where its address has too many, it must go. */
 void front_estrange(struct resp_peer *peer);
+/* Its address has come onto the block list; that is counted. Costs a comparison while the list is the same. */
+bool front_blocks(struct resp_peer *peer);
+#define RESP_BLOCKED_DETAIL "the address is on the block list of this shop"
 
 /* The reactor's. listen_fd -1: no front, *out is NULL. */
 enum fault resp_front_open(struct resp_front **out, struct reactor *reactor, int listen_fd) MUST_USE;

@@ -130,10 +130,16 @@ bool blocks_has_address(struct blocks_reader *reader, const uint8_t address[16])
     return has;
 }
 
+uint64_t blocks_version(const struct blocks_reader *reader)
+{
+    return atomic_load_explicit(&reader->blocks->version, memory_order_acquire);
+}
+
 void blocks_publish(struct blocks *blocks, struct block_set *set)
 {
     pthread_mutex_lock(&blocks->look);
     struct block_set *old = atomic_exchange(&blocks->set, set);
+    atomic_fetch_add(&blocks->version, 1); /* after the set: whoever reads the new one looks into the new set */
     pthread_mutex_unlock(&blocks->look);
     /* A look-up takes less than a microsecond, so whoever has the old set in hand has it only until it runs again. */
     for (size_t i = 0; i < THREADS_MAX; i++) {

@@ -31,6 +31,8 @@ bool blocks_has_user(struct blocks_reader *reader, struct slice name);
 uint64_t blocks_expect_user(struct blocks_reader *reader, struct slice name);
 bool blocks_has_expected(struct blocks_reader *reader, struct slice name, uint64_t hash);
 bool blocks_has_address(struct blocks_reader *reader, const uint8_t address[16]); /* IPv4 as ::ffff:a.b.c.d */
+/* Another one whenever the list has changed: who reads it before a look-up need not look again while it is the same. */
+uint64_t blocks_version(const struct blocks_reader *reader);
 
 /* Any thread that may wait for the disk. What they change is durable and in force when they return. text must be an entry
  * (block_entry_read). *there: the list had it before. A fault has been logged, and the list is as it was. */

@@ -30,8 +30,9 @@ struct blocks_stamp {
 struct blocks {
     struct blocks_reader readers[THREADS_MAX];
     _Alignas(64) _Atomic(struct block_set *) set;
-    pthread_mutex_t change; /* one at a time reads the file, writes it, publishes what it says */
-    pthread_mutex_t look;   /* the set stays while it is listed; taken inside change, if both are */
+    _Atomic uint64_t version; /* counted up when the set is another */
+    pthread_mutex_t change;   /* one at a time reads the file, writes it, publishes what it says */
+    pthread_mutex_t look;     /* the set stays while it is listed; taken inside change, if both are */
     uint8_t key[16];
 
     /* Under change. */

@@ -6,6 +6,7 @@ import urllib.parse
 
 import pytest
 from harness import DOOR_PATHS, ServerDied, at_once, eventually, mint_name, problem, run
+from resp import Peer, command
 
 
 class Blocks:
@@ -250,3 +251,43 @@ def test_a_blocked_address_is_refused_on_every_route_but_three(own_server):
             problem(client.request(method, path, None, None, headers={"X-Forwarded-For": "203.0.113.9"}), 403, "BLOCKED")
         assert client.get("/v1/sales", headers={"X-Forwarded-For": "198.51.100.1"}).status == 200
     blocks.client.close()
+
+
+def test_a_blocked_address_is_cut_off_in_the_redis_protocol(blocks):
+    """One that stands hears it at its next command, in the place of its reply, and nothing behind it is run."""
+    said = b"-BLOCKED the address is on the block list of this shop\r\n"
+    with Peer(blocks.server) as standing, Peer(blocks.server) as idle:
+        sale = standing.ask("SALE.CREATE", mint_name("sale"), 5)
+        assert standing.ask("SALE.GRAB", sale, "ann")[0] == "WON" and idle.ask("PING") == "PONG"
+        assert blocks.add("ip 127.0.0.0/8").status == 201
+        standing.send(command("SALE.GRAB", sale, "bob") + command("SALE.GRAB", sale, "cat"))
+        assert standing.rest() == said
+        idle.send(b"PI")
+        assert idle.rest() == said
+    for _ in range(3):
+        with Peer(blocks.server) as fresh:
+            assert fresh.rest() == said  # before it has asked for anything
+    blocks.replace("ip 127.0.0.2\nip 10.0.0.0/8\n")
+    eventually(lambda: blocks.client.get("/v1/sales").status == 200)
+    metrics = blocks.client.get("/metrics").body.decode()
+    assert 'stampede_guard_refused_total{check="blocked_address"}' in metrics
+    with Peer(blocks.server) as fresh:
+        assert fresh.ask("SALE.LEFT", sale) == 4
+        assert blocks.add("ip 127.0.0.3").status == 201  # another list, and not of this one
+        assert fresh.ask("SALE.GRAB", sale, "bob")[0] == "WON"
+    assert "blocked_address refused RESP " in blocks.server.log()
+
+
+def test_a_blocked_address_may_not_say_who_it_is(own_server, tmp_path):
+    accounts, path = tmp_path / "accounts", tmp_path / "turned-away"
+    accounts.write_text("shop a-long-secret-of-the-shop\n")
+    accounts.chmod(0o600)
+    path.write_text("ip 127.0.0.1\n")
+    server = own_server("--resp-accounts", accounts, "--blocks", path)
+    with Peer(server) as peer:
+        peer.send(command("AUTH", "shop", "a-long-secret-of-the-shop"))
+        assert peer.rest().startswith(b"-BLOCKED ")
+    path.write_text("")
+    eventually(lambda: server.connect().get("/v1/sales").status == 200)
+    with Peer(server) as peer:
+        assert peer.ask("AUTH", "shop", "a-long-secret-of-the-shop") == "OK"

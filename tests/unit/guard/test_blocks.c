@@ -94,6 +94,21 @@ static void what_is_expected_is_looked_for_in_the_list_of_then(void **state)
     assert_false(blocks_has_expected(stage->reader, SLICE("bob"), blocks_expect_user(stage->reader, SLICE("bob"))));
 }
 
+static void a_list_that_has_changed_has_another_version(void **state)
+{
+    struct list_stage *stage = *state;
+    list_open(stage);
+    uint64_t before = blocks_version(stage->reader);
+    assert_int_equal(blocks_version(stage->reader), before);
+    list_add(stage, "ip 10.0.0.1");
+    uint64_t after = blocks_version(stage->reader);
+    assert_int_not_equal(after, before);
+    list_has_ip(stage, "10.0.0.1");
+    assert_int_equal(blocks_version(stage->reader), after);
+    list_take(stage, "ip 10.0.0.1");
+    assert_int_not_equal(blocks_version(stage->reader), after);
+}
+
 static void a_folder_that_takes_no_file_leaves_the_list_as_it_was(void **state)
 {
     struct list_stage *stage = *state;
@@ -312,6 +327,7 @@ int main(void)
         STAGED(a_rewritten_file_keeps_its_rights),
         STAGED(what_was_added_is_there_after_a_restart),
         STAGED(what_is_expected_is_looked_for_in_the_list_of_then),
+        STAGED(a_list_that_has_changed_has_another_version),
         STAGED(a_folder_that_takes_no_file_leaves_the_list_as_it_was),
         STAGED(entries_by_hand_and_by_interface_both_count),
         STAGED(pages_miss_nothing_while_the_list_changes),
