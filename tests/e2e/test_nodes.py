@@ -211,6 +211,32 @@ def test_what_is_told_before_it_is_filed_is_filed_soon(ack):
         audited(nodes)
 
 
+@pytest.mark.parametrize("ack", ["gate", "ledger"])
+def test_a_seller_hears_what_is_left_after_each_change(ack):
+    """Also where the ledger has not heard yet of what was told just before."""
+    with Nodes("--ack", ack) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        with Peer(server) as peer:
+            for turn in range(10):
+                name, left = f"t{turn}", 8
+                grabs = [("SALE.GRAB", name, f"u{i}") for i in range(3)]
+                got = peer.pipeline([("SALE.CREATE", name, left, "GRABS", 9), *grabs, ("SALE.LEFT", name), ("SALE.STOCK", name, -1),
+                                     *grabs, ("SALE.STOCK", name, 7), *grabs, ("SALE.LEFT", name)])
+                assert [got[i] for i in (4, 5, 9, 13)] == [5, 4, 8, 5], got
+        sale, held = shop.sale(stock=50, pay_within_s=600)["id"], 0
+        for path, body, offered in (("/stock", {"add": 5}, 55), ("", {"name": "shoes"}, 55), ("/pause", None, 55), ("/resume", None, 55),
+                                    ("/stock", {"add": -3}, 52), ("/close", None, 52)):
+            for _ in range(0 if path == "/resume" else 2):
+                shop.win(sale, f"b{held}")
+                held += 1
+            answer = shop.client.request("POST" if path else "PATCH", f"/v1/sales/{sale}{path}", body, shop.seller_token)
+            assert answer.status == 200, answer
+            seen = answer.json()
+            assert [seen[name] for name in ("offered", "available", "held", "sold")] == [offered, offered - held, held, 0], (path, body)
+        audited(nodes)
+
+
 def test_without_enough_replicas_nobody_hears_that_they_won():
     """The outcome is unknown, and asked again with the key it is known once there is a replica: the same order, taken once."""
     with RedisServer() as replica, Nodes("--ack", "replica", "--replica-ms", "50") as nodes:

@@ -191,6 +191,44 @@ void change_clear(struct change *change)
     redis_call(change->lane->client, call);
 }
 
+static void counts_answered(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct change *change = (struct change *)call;
+    struct sale *sale = &change->shelved.sale;
+    struct shelf_counts counts;
+    if (call->result == REDIS_ANSWERED && script_counts(reply, &counts)) {
+        counts.asked_mono_ms = change->counts_ms;
+        remote_saw_counts(change->lane->remote, change->sale_id, &counts);
+        sale->counts = counts.counts;
+        sale->orders_made = counts.orders_made;
+        sale->tokens_given = counts.tokens_given;
+    }
+    change->again(change);
+}
+
+/* The ledger may be behind what buyers have been told (ack = gate, replica), here or by another node. A seller who has
+ * changed a sale hears its counts of the gate; where that does not say, the ledger's have to do. */
+static void counts_ask(struct change *change, void (*then)(struct change *change))
+{
+    const struct script_words words = { &change->call, change->keys, change->argv };
+    change->again = then;
+    if (change->of_order || !change->lane->attached) {
+        then(change);
+        return;
+    }
+    change->counts_ms = mono_ms();
+    change->argv[GATE_KEYS] = SLICE(""); /* of whatever epoch */
+    script_call(change->lane->remote, change->sale_id, GATE_SCRIPT_PEEK, 0, &words);
+    change->call.done = counts_answered;
+    redis_call(change->lane->client, &change->call);
+}
+
+static void taken_end(struct change *change)
+{
+    change_tell(change, VERDICT_DONE);
+    change_clear(change);
+}
+
 void change_taken(struct change *change, void (*again)(struct change *change), void (*undo)(struct change *change))
 {
     const struct ledger_take *take = &change->take;
@@ -201,8 +239,7 @@ void change_taken(struct change *change, void (*again)(struct change *change), v
     switch (take->result) {
     case TAKE_FILED:
     case TAKE_FILED_BEFORE:
-        change_tell(change, VERDICT_DONE);
-        change_clear(change);
+        counts_ask(change, taken_end);
         break;
     case TAKE_STALE:
         change_wait(change, again);
@@ -235,6 +272,19 @@ static void errand_facts(const struct change *change, struct errand_facts *out)
     memcpy(out->order.payment_ref, change->ref, sizeof change->ref);
 }
 
+static void errand_settle(struct change *change)
+{
+    struct remote *remote = change->lane->remote;
+    change_tell(change, change->verdict);
+    if (change->told == ERRAND_DONE) {
+        change_file(change, errand_strike, errand_struck);
+        return;
+    }
+    if (change->told == ERRAND_OPPOSED) keeper_mend(remote->keeper, change->sale_id);
+    keeper_errands(remote->keeper);
+    change_close(change);
+}
+
 /* A gate that is being built may be built from what the ledger had before: whoever hears that a sale was paused, or that
  * units came back, is to find it so. Where there is no gate at all, the ledger's word has to do. */
 static void errand_told(struct redis_call *call, const struct redis_reply *reply)
@@ -258,14 +308,12 @@ static void errand_told(struct redis_call *call, const struct redis_reply *reply
         change_wait(change, change_errand);
         return;
     }
-    change_tell(change, change->verdict);
+    change->told = end;
     if (end == ERRAND_DONE) {
-        change_file(change, errand_strike, errand_struck);
-        return;
+        counts_ask(change, errand_settle);
+    } else {
+        errand_settle(change);
     }
-    if (end == ERRAND_OPPOSED) keeper_mend(remote->keeper, change->sale_id);
-    keeper_errands(remote->keeper);
-    change_close(change);
 }
 
 void change_errand(struct change *change)

@@ -47,6 +47,8 @@ struct change {
     uint64_t ended_ms; /* of the order; 0: it has not */
     struct ledger_shelved shelved;
     struct ledger_errand errand;
+    enum errand_end told; /* what came of that */
+    uint64_t counts_ms;   /* monotonic: when the gate's counts were asked for */
     struct decision retake;
     bool refund; /* it may not be taken again */
     struct ledger_take take;
@@ -88,8 +90,9 @@ void change_clear(struct change *change);
 /* After ledger_takes() of what the gate has given: told where it is filed, asked for again() where the gate has been built
  * from a ledger that did not have it, undone where the ledger refused it. */
 void change_taken(struct change *change, void (*again)(struct change *change), void (*undo)(struct change *change));
-/* Tells the gate what the ledger has: the change's errand, if there is one. Then answers with its verdict, and tells the
- * ledger that the gate knows. An errand that cannot be done now is the keeper's. */
+/* Tells the gate what the ledger has: the change's errand, if there is one. Then answers with its verdict, of a sale with
+ * the counts that the gate has by then, and tells the ledger that the gate knows. An errand that cannot be done now is the
+ * keeper's. */
 void change_errand(struct change *change);
 
 /* search.c: looks in Redis for the change's order, which the ledger does not have. then() finds DONE with the order and its
