@@ -192,16 +192,24 @@ static void past_answer(struct resp_call *call, struct resp_slow *slow)
     }
 }
 
-/* The sale is over and memory has let go of it, but a win asked again with its key gets the same answer (P7): the ledger
- * knows. */
-static void grab_past(struct resp_call *call, const struct grab *grab)
+/* A question about a sale that is over and that memory has let go of. NULL: has replied. */
+static struct resp_slow *past_slow(struct resp_call *call, const struct grab *grab,
+                                   void (*answer)(struct resp_call *call, struct resp_slow *slow))
 {
-    struct resp_slow *slow = resp_slow_new(call, past_answer);
-    if (slow == NULL) return;
-    slow->units = grab->units;
+    struct resp_slow *slow = resp_slow_new(call, answer);
+    if (slow == NULL) return NULL;
     slow->query.id = grab->sale_id;
     slow->query.seq_wait = gate_seq_past(resp_rooms(call)->gate);
     memcpy(slow->query.buyer, grab->buyer.data, grab->buyer.len);
+    return slow;
+}
+
+/* A win asked again with its key gets the same answer (P7): the ledger knows. */
+static void grab_past(struct resp_call *call, const struct grab *grab)
+{
+    struct resp_slow *slow = past_slow(call, grab, past_answer);
+    if (slow == NULL) return;
+    slow->units = grab->units;
     memcpy(slow->query.key, grab->key.data, grab->key.len);
     resp_ask(call, slow, past_run);
 }
@@ -273,18 +281,66 @@ static void seckill_answer(struct resp_call *call, struct gate_grab *g)
     case VERDICT_OVER_LIMIT:
         resp_integer(call->out, 3);
         break;
-    case VERDICT_NO_SUCH_SALE:
-        resp_verdict(call, gate_sale_is_past(resp_rooms(call)->gate, g->grab.sale_id) ? VERDICT_CLOSED : g->verdict);
+    case VERDICT_NO_SUCH_SALE: /* memory has let go of it since it was taken down: asked again, the ledger tells */
+        resp_verdict(call, gate_sale_is_past(resp_rooms(call)->gate, g->grab.sale_id) ? VERDICT_BUSY : g->verdict);
         break;
     default:
         resp_verdict(call, g->verdict);
     }
 }
 
+static void won_count(void *arg, const struct order *order)
+{
+    (void)order;
+    ++*(uint32_t *)arg;
+}
+
+/* Memory lets go of no sale that holds anything: of its orders those that are paid count. */
+static void won_run(struct query *query, struct ledger *ledger)
+{
+    uint32_t won = 0;
+    query->fault = ledger_sale(ledger, query->id, &query->sale, &query->found);
+    if (query->fault != FAULT_NONE || !query->found) return;
+    const struct ledger_orders_query standing = { .buyer = slice_of(query->buyer),
+                                                  .sale_id = query->id,
+                                                  .state = ORDER_PAID,
+                                                  .limit = query->sale.terms.grabs_per_buyer_max };
+    query->fault = ledger_orders(ledger, &standing, won_count, &won);
+    query->found = won >= query->sale.terms.grabs_per_buyer_max;
+}
+
+static void won_answer(struct resp_call *call, struct resp_slow *slow)
+{
+    const struct query *query = &slow->query;
+    if (query->fault == FAULT_NONE && query->found) {
+        resp_integer(call->out, 0);
+    } else {
+        resp_verdict(call, query->fault != FAULT_NONE ? VERDICT_BUSY : VERDICT_CLOSED);
+    }
+}
+
+/* Whoever has won before hears that first, however long the sale has been over. */
+static void seckill_past(struct resp_call *call, struct gate_grab *g)
+{
+    if (g->verdict != VERDICT_NO_SUCH_SALE) {
+        seckill_answer(call, g);
+        return;
+    }
+    struct resp_slow *slow = past_slow(call, &g->grab, won_answer);
+    if (slow != NULL) resp_ask(call, slow, won_run);
+}
+
 void resp_seckill(struct resp_call *call)
 {
+    struct gate *gate = resp_rooms(call)->gate;
     struct grab grab = { .trusted = true, .won_first = true };
-    if (!grab_units(call, call->argv[3], &grab.units) || !grab_buyer(call, call->argv[1], &grab)) return;
+    struct board_notice notice;
+    if (!grab_units(call, call->argv[3], &grab.units)) return;
     grab.sale_id = resp_sale(call, call->argv[2]);
-    grab_gather(call, &grab, seckill_answer);
+    /* Without a lock, unless it may be over; then the ledger is asked, as for a key. */
+    bool past = !gate_sale_notice(gate, grab.sale_id, &notice) && gate_sale_is_past(gate, grab.sale_id);
+    if (past && gate_is_here(gate)) resp_grabs_answer(call);
+    if (!grab_buyer(call, call->argv[1], &grab)) return;
+    grab_gather(call, &grab, past ? seckill_past : seckill_answer);
+    if (past) resp_grabs_answer(call);
 }
