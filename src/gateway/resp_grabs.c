@@ -175,7 +175,9 @@ static void grab_answer(struct resp_call *call, const char *word, uint64_t order
 static void past_run(struct query *query, struct ledger *ledger)
 {
     const struct ledger_key scope = { .sale_id = query->id, .buyer = slice_of(query->buyer), .key = slice_of(query->key) };
+    bool sold;
     query->fault = ledger_order_by_key(ledger, &scope, &query->order, &query->found);
+    if (query->fault == FAULT_NONE) query->fault = ledger_sale(ledger, query->id, &query->sale, &sold); /* what is left */
 }
 
 static void past_answer(struct resp_call *call, struct resp_slow *slow)
@@ -184,11 +186,11 @@ static void past_answer(struct resp_call *call, struct resp_slow *slow)
     if (query->fault != FAULT_NONE) {
         resp_verdict(call, VERDICT_BUSY);
     } else if (!query->found) {
-        grab_answer(call, "CLOSED", 0, 0);
+        grab_answer(call, "CLOSED", 0, query->sale.counts.available);
     } else if (query->order.units != slow->units) {
         resp_verdict(call, VERDICT_KEY_REUSED);
     } else {
-        grab_answer(call, "WON", query->order.no, 0);
+        grab_answer(call, "WON", query->order.no, query->sale.counts.available);
     }
 }
 
@@ -230,7 +232,7 @@ static void native_answer(struct resp_call *call, struct gate_grab *g)
         } else if (g->grab.key.len > 0) {
             grab_past(call, &g->grab);
         } else {
-            grab_answer(call, verdict_word(VERDICT_CLOSED), 0, 0);
+            grab_answer(call, verdict_word(VERDICT_CLOSED), 0, 0); /* what is left is worth no query: the API says so */
         }
         break;
     case VERDICT_CLOSED:

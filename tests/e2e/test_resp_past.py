@@ -46,3 +46,15 @@ def test_who_has_won_hears_so_from_seckill_also_when_the_sale_is_past(server, pe
     told = [getattr(one, "code", one[0] if isinstance(one, list) else one) for one in peer.pipeline(asked * 20)]
     again = [0, 0, "CLOSED", 0, 0, "ALREADY_WON", 0, 6, 0]
     assert told == [0, 1, "CLOSED", 0, 1, "WON", 0, 6, 0] + again * 19
+
+
+def test_a_grab_of_a_past_sale_tells_what_is_left_as_far_as_the_ledger_is_asked(server, peer):
+    name, sale = create(peer, 5, "UNITS", 3)
+    won = peer.ask("SALE.GRAB", name, "ann", 3, "KEY", "k")
+    assert won == ["WON", won[1], 2]
+    past(server, peer, name, sale)
+    assert peer.ask("SALE.LEFT", name) == 2
+    assert peer.ask("SALE.GRAB", name, "ann", 3, "KEY", "k") == won
+    assert peer.ask("SALE.GRAB", name, "bob", 1, "KEY", "k") == ["CLOSED", None, 2]
+    assert peer.ask("SALE.GRAB", name, "ann", 1, "KEY", "k").code == "KEY_REUSED"
+    assert peer.ask("SALE.GRAB", name, "bob") == ["CLOSED", None, 0]
