@@ -11,6 +11,7 @@ import pytest
 from harness import ServerDied, Shop, at_once, beside, eventually, problem, request_bytes, run
 from nodes import Nodes
 from ports import free_port
+from provider import Provider
 from redis_servers import RedisServer, wait_until
 from resp import Peer
 from wire import crowd, crowd_again
@@ -208,6 +209,25 @@ def test_what_is_told_before_it_is_filed_is_filed_soon(ack):
         assert told(over_all(nodes, requests, 50)) == {"WON": 50, "SOLD_OUT": 350}
         eventually(lambda: len(nodes.ledger().orders(sale)) == 70)
         eventually(lambda: nodes.redis().xlen(nodes.key(sale, "log")) == 0)
+        audited(nodes)
+
+
+def test_what_one_node_tells_early_is_known_to_one_that_waits_for_the_ledger():
+    """While a change of ack goes from node to node."""
+    with Nodes() as nodes:
+        early, late = Shop(nodes.start("--ack", "gate")), Shop(nodes.start())
+        late.seller, late.seller_token = early.seller, early.seller_token
+        sale = early.sale(stock=60, price=5, pay_within_s=600)["id"]
+        assert late.counts(sale) == (60, 60, 0, 0)
+        for i in range(10):
+            order = early.win(sale, f"a{i}")
+            assert late.order(order["no"]).json() == order
+            order = early.win(sale, f"b{i}")
+            assert late.client.post(f"/v1/orders/{order['no']}/cancel", None, late.buyer(f"b{i}")).json()["state"] == "cancelled"
+            order = early.win(sale, f"c{i}")
+            assert Provider(late.server).paid(late.client, order)["state"] == "paid"
+            problem(late.order(int(order["no"]) ^ 1 << 11), 404, "NO_SUCH_ORDER")
+        assert early.counts(sale) == late.counts(sale) == (60, 40, 10, 10)
         audited(nodes)
 
 

@@ -97,6 +97,7 @@ void change_errand(struct change *change);
 
 /* search.c: looks in Redis for the change's order, which the ledger does not have. then() finds DONE with the order and its
  * sale_id, or NO_SUCH_ORDER; that with a fault says that nobody knows. */
+bool search_is_possible(const struct change *change); /* by its number; any thread */
 enum fault search_open(struct remote_lane *lane) MUST_USE;
 void search_close(struct remote_lane *lane);
 void search_for(struct change *change, void (*then)(struct change *change));

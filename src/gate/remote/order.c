@@ -27,7 +27,7 @@ static enum fault order_read(struct change *change, struct ledger *ledger)
     struct ledger_order row;
     bool found;
     enum fault fault = ledger_order(ledger, change->order_no, &row, &found);
-    if (fault == FAULT_NONE && !found && remote->options.ack != GATE_ACK_LEDGER) fault = sales_meet(remote, ledger);
+    if (fault == FAULT_NONE && !found && search_is_possible(change)) fault = sales_meet(remote, ledger);
     if (fault != FAULT_NONE) return fault;
     change->verdict = found ? VERDICT_DONE : VERDICT_NO_SUCH_ORDER;
     if (found) change->order = row.order;

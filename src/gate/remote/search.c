@@ -1,5 +1,6 @@
-/* Orders that somebody was told of and that the ledger does not have yet (ack = gate, replica). Their numbers say when they
- * were made and which sixteenth of the sales they are of; each of these sales is asked.
+/* Orders that somebody was told of and that the ledger does not have yet (ack = gate, replica: of any node, for while
+ * options change not all have the same). Their numbers say when they were made and which sixteenth of the sales they are of;
+ * each of these sales is asked.
  *
  * Numbers can be made up by anybody, so what all who look for one cost Redis together is bounded: of a lane one search is
  * under way, for up to SOUGHT_MAX orders, and asks SALES_AT_ONCE sales every STEP_MS at most, each once for all of them. Who
@@ -183,13 +184,14 @@ static void search_step(struct search *search)
     step_end(search);
 }
 
-static bool is_possible(const struct change *change)
+bool search_is_possible(const struct change *change)
 {
     const struct remote *remote = change->lane->remote;
-    uint64_t now_ms = remote_now_ms(&remote->gate), made_ms = number_ms(change->order_no);
-    /* While the ledger does not say what it has, an older one may be among it. */
-    bool recent = made_ms + UNFILED_MS_MAX >= now_ms || change->fault != FAULT_NONE;
-    return remote->options.ack != GATE_ACK_LEDGER && recent && number_is_of_a_node(change->order_no);
+    if (!number_is_of_a_node(change->order_no)) return false;
+    /* While the ledger does not say what it has, an older one may be among it; where it has the last word, it is waited for.
+     */
+    if (change->fault != FAULT_NONE) return remote->options.ack != GATE_ACK_LEDGER;
+    return number_ms(change->order_no) + UNFILED_MS_MAX >= remote_now_ms(&remote->gate);
 }
 
 void search_for(struct change *change, void (*then)(struct change *change))
@@ -197,7 +199,7 @@ void search_for(struct change *change, void (*then)(struct change *change))
     struct search *search = change->lane->search;
     change->verdict = VERDICT_NO_SUCH_ORDER;
     change->again = then;
-    bool possible = is_possible(change), room = search->waiting_count < WAITING_MAX && change->lane->attached;
+    bool possible = search_is_possible(change), room = search->waiting_count < WAITING_MAX && change->lane->attached;
     if (!possible || !room) {
         if (possible) change->fault = FAULT_TIMEOUT;
         then(change);
