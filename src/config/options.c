@@ -104,8 +104,7 @@ const struct option options[OPTIONS_COUNT] = {
     { "ledger", .kind = OPTION_TEXT, .offset = AT(ledger), .fallback = "sqlite", .check = ledger_check,
       .help = "The ledger: sqlite is a file in the data folder, mysql://user@host:port/database is elsewhere." },
     { "ledger_read", .kind = OPTION_TEXT, .offset = AT(ledger_read), .fallback = "", .check = ledger_url_check,
-      .help = "URL of a read replica of the ledger, for lists, statistics and exports; with gate in Redis for exports "
-              "only; empty means none." },
+      .help = "URL of a read replica, for lists, statistics and exports; with gate in Redis for exports; empty: none." },
     { "ledger_password_file", .kind = OPTION_PATH, .offset = AT(ledger_password_file), .fallback = "", .secret = true,
       .help = "File of the ledger's password; empty means that STAMPEDE_LEDGER_PASSWORD has it, if anything." },
     { "ledger_tls", .kind = OPTION_CHOICE, .offset = AT(ledger_tls), .fallback = "off", .choices = "off required verify",
