@@ -21,13 +21,14 @@
  * price; pay_by 0 means paid at once; nonce 0 means none. ref is the payment's (paid, refund due), or the id under which it
  * was cancelled, or empty.
  *
- * ARGV[1] of each is the run id of the server as the node sees it, ARGV[2] the epoch it believes in, or "" for any. Numbers
- * are decimal, without sign (but for -1 and withdrawals), zeros or spaces before them; wrong ones are BAD_INPUT. Order
- * numbers and nonces are made by the node: 1 to 2^63 - 1. They never become a number inside, for Lua's are doubles.
+ * ARGV[1] of each is the lineage of the server (redis.h) as the node sees it, ARGV[2] the epoch it believes in, or "" for
+ * any. Numbers are decimal, without sign (but for -1 and withdrawals), zeros or spaces before them; wrong ones are
+ * BAD_INPUT. Order numbers and nonces are made by the node: 1 to 2^63 - 1. They never become a number inside, for Lua's are
+ * doubles.
  *
  * The reply is an array; its first element is a word: a verdict's (engine/verdict.h) or one of
  *   NOT_LOADED                         the sale is not in this Redis
- *   STALE run epoch at                 it was loaded into another server, or under another epoch
+ *   STALE run epoch at                 it was loaded under another lineage, or another epoch
  *   LOADING run epoch at               a load began at that time and has not ended
  *   FULL at available                  the log has reached its bound: nothing was taken
  *   DAMAGED why                        what stands in Redis contradicts itself; nothing was written: load it anew
@@ -91,12 +92,12 @@
  * change: all that a seller sets, as the ledger has it under that version, which rises with each change; one not above the
  * last applied is REPEATED. So a version that is passed over is no change that is lost.
  *
- * load: shut ends all decisions of the epoch, so that what stands in the log is all there will be: the answer to everybody
- * is LOADING from then on. begin forgets all seven keys, the log too, unless the epoch is below the one there (STALE) or is
- * open already (REPEATED). items of a chunk: "order" no state units amount at pay_by nonce buyer key ref, "token" buyer
- * nonce; 1 to GATE_ITEMS_MAX of them; those that were there already are passed over. end says how many of each were sent,
- * and opens the sale if they have all come and their units are those of the counts. A chunk or an end of another epoch is
- * STALE, after the end REPEATED. */
+ * load: shut ends all decisions of the epoch, whatever the lineage, so that what stands in the log is all there will be: the
+ * answer to everybody is LOADING from then on. begin forgets all seven keys, the log too, unless the epoch is below the one
+ * there (STALE) or is open already (REPEATED). items of a chunk: "order" no state units amount at pay_by nonce buyer key
+ * ref, "token" buyer nonce; 1 to GATE_ITEMS_MAX of them; those that were there already are passed over. end says how many of
+ * each were sent, and opens the sale if they have all come and their units are those of the counts. A chunk or an end of
+ * another epoch is STALE, after the end REPEATED. */
 #ifndef STAMPEDE_GATE_SCRIPTS_H
 #define STAMPEDE_GATE_SCRIPTS_H
 
@@ -171,7 +172,7 @@ extern const struct redis_script gate_scripts[GATE_SCRIPT_COUNT];
 #define GATE_ADMISSION_LAST 3
 #define GATE_LATE_PAYMENT_RETAKE 0
 #define GATE_LATE_PAYMENT_LAST 1
-/* struct.pack() of Lua: doubles, then the run id and the epoch, each after a byte with its length. */
+/* struct.pack() of Lua: doubles, then the lineage and the epoch, each after a byte with its length. */
 #define GATE_TERMS_FORMAT ">ddddddddddddddBc0Bc0"
 #define GATE_COUNTS_FORMAT ">ddddddd"
 

@@ -59,7 +59,7 @@ void call_begin(struct redis_client *client, struct redis_call *call, uint32_t t
 {
     call->state = (struct redis_call_state){ .stage = CALL_PARKED, .inner = call->state.inner };
     call_list_add(&client->parked, call);
-    call->run_id = "";
+    call->lineage = "";
     call->connection = 0;
     wheel_add(&client->deadlines, &call->state.deadline, uv_now(client->loop) + time_ms);
     client_ticks(client);
@@ -92,7 +92,7 @@ void redis_call(struct redis_client *client, struct redis_call *call)
     atomic_fetch_add_explicit(&client->calls, 1, memory_order_relaxed);
     if (client->closing || client->in_flight >= options->in_flight_max) {
         call->result = client->closing ? REDIS_DOWN : REDIS_BUSY;
-        call->run_id = "";
+        call->lineage = "";
         call->connection = 0;
         atomic_fetch_add_explicit(&client->counts[call->result], 1, memory_order_relaxed);
         call->done(call, NULL);
@@ -235,7 +235,7 @@ void call_answered(struct redis_node *node, struct redis_call *call, const struc
                    const struct redis_reply *reply)
 {
     struct redis_client *client = node->client;
-    call->run_id = node->facts.run_id;
+    call->lineage = node->facts.lineage;
     call->connection = node->link->number;
     enum error_kind kind = reply->type == REDIS_FAIL && !call->state.inner ? error_kind(reply->text) : ERROR_OTHER;
     switch (kind) {

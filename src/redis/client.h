@@ -70,6 +70,7 @@ struct redis_node {
     uint64_t pulse_ms; /* when it was felt last */
     uint64_t rechecked_ms;
     bool rechecking; /* INFO is under way on a connection that is in use */
+    bool unwatched;  /* nobody wanted it for a while, so it was not asked whether it is the same */
     struct facts facts;
     struct call_list waiting; /* until it is ready */
 };

@@ -40,9 +40,20 @@ bool facts_read(struct facts *out, struct slice info)
     line_copy(out->policy, sizeof(out->policy), info, "maxmemory_policy");
     line_copy(out->master_host, sizeof(out->master_host), info, "master_host");
     line_copy(out->master_port, sizeof(out->master_port), info, "master_port");
+    line_copy(out->replid, sizeof(out->replid), info, "master_replid");
+    snprintf(out->lineage, sizeof(out->lineage), "%s%s%s", out->run_id, out->replid[0] != '\0' ? "-" : "", out->replid);
     out->is_master = slice_is(line_of(info, "role"), "master");
     out->loading = slice_is(line_of(info, "loading"), "1");
     return strlen(out->run_id) == REDIS_RUN_ID_BYTES && out->version[0] != '\0' && out->mode[0] != '\0';
+}
+
+/* A replica has the lineage of its master, and nobody asks it for anything. */
+enum facts_change facts_changed(const struct facts *facts, struct slice info)
+{
+    struct slice role = line_of(info, "role"), replid = line_of(info, "master_replid");
+    if (role.len > 0 && slice_is(role, "master") != facts->is_master) return FACTS_OTHER_ROLE;
+    bool same = replid.len == 0 || slice_is(replid, facts->replid);
+    return same || !facts->is_master ? FACTS_SAME : FACTS_OTHER_LINEAGE;
 }
 
 static bool version_known(const char *version)

@@ -6,6 +6,8 @@
 
 struct facts {
     char run_id[REDIS_RUN_ID_BYTES + 1];
+    char replid[REDIS_REPLID_BYTES + 1]; /* empty: it has none, being a Sentinel */
+    char lineage[REDIS_LINEAGE_BYTES_MAX + 1];
     char version[REDIS_VERSION_BYTES_MAX + 1];
     char mode[16]; /* standalone, cluster, sentinel */
     char policy[32];
@@ -22,6 +24,15 @@ enum facts_verdict {
 
 /* False: it is not the answer to INFO. */
 bool facts_read(struct facts *out, struct slice info);
+
+/* What a server that was known says of itself later (INFO replication). */
+enum facts_change {
+    FACTS_SAME,
+    FACTS_OTHER_ROLE,
+    FACTS_OTHER_LINEAGE, /* a master still, or again */
+};
+enum facts_change facts_changed(const struct facts *facts, struct slice info);
+
 /* A server at an address, wanted as a Sentinel or as one of the place's kind. Sentence: why not, whole, beginning with its
  * address. */
 struct facts_question {

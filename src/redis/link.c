@@ -186,19 +186,19 @@ bool link_put(struct link *link, struct link_entry entry, const struct slice *pa
     return true;
 }
 
-bool link_put_call(struct link *link, struct redis_call *call, const char *run_id)
+bool link_put_call(struct link *link, struct redis_call *call, const char *lineage)
 {
     struct redis *redis = ((struct redis_client *)link->tcp.data)->redis;
     struct slice head[3] = { SLICE("EVALSHA") };
     uint32_t head_count = 0;
-    struct slice id = slice_of(run_id);
+    struct slice id = slice_of(lineage);
     char keys_text[20];
     if (call->script != REDIS_NO_SCRIPT) {
         head[1] = slice_of(redis->sha1[call->script]);
         head[2] = (struct slice){ keys_text, text_from_u64(keys_text, call->keys) };
         head_count = 3;
     }
-    bool with_id = call->script != REDIS_NO_SCRIPT && call->with_run_id;
+    bool with_id = call->script != REDIS_NO_SCRIPT && call->with_lineage;
     size_t bytes = parts_bytes(call->argv, call->argc) + parts_bytes(head, head_count) + 2 * PART_BYTES_AROUND + id.len;
     if (!put_begin(link, bytes)) return false;
 

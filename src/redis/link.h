@@ -16,7 +16,7 @@ enum link_entry_kind {
     ENTRY_INFO,
     ENTRY_ASKING,
     ENTRY_LOAD,  /* SCRIPT LOAD */
-    ENTRY_PULSE, /* PING, to see whether it is still there */
+    ENTRY_PULSE, /* INFO replication, to see whether it is still there and still the same */
 };
 
 /* An answer that is awaited. */
@@ -46,6 +46,7 @@ struct link {
     struct link_entry *ring;
     uint32_t ring_size;   /* a power of two */
     uint64_t first, next; /* sequence numbers: the oldest awaited, and that of the next to be put */
+    uint32_t pulses;      /* of these, such as are pulses */
     uint64_t freed_ms;    /* when a call that holds it was last answered */
     uint64_t heard_ms;    /* when anything came last */
     struct reply_reader reader;
@@ -69,7 +70,7 @@ static inline bool link_entry_left(const struct link *link, const struct link_en
 /* A command of parts. False: no room, nothing was put. */
 bool link_put(struct link *link, struct link_entry entry, const struct slice *parts, uint32_t count) MUST_USE;
 /* The call's command, as an entry of the call. */
-bool link_put_call(struct link *link, struct redis_call *call, const char *run_id) MUST_USE;
+bool link_put_call(struct link *link, struct redis_call *call, const char *lineage) MUST_USE;
 void link_flush(struct link *link);
 
 #endif

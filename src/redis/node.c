@@ -10,8 +10,8 @@
 #define PAUSE_MS_MAX 2000
 /* A connection that lived as long was a good one: when it is lost the next try is made at once. */
 #define READY_MS_GOOD 1000
-/* A server that nobody asks anything is asked so often whether it is there: one that hangs is found before buyers find it.
- */
+/* A server is asked so often whether it is there, and the same: one that hangs is found before buyers find it, and one that
+ * was a replica for a moment, and has the data of another since, before it has sold much of them. */
 #define PULSE_MS 250
 /* A server that is named a master and says it is none is not asked again more often than that. */
 #define RECHECK_MS_MIN 50
@@ -287,10 +287,12 @@ static void node_recheck(struct redis_node *node)
     node->rechecked_ms = now_ms;
 }
 
-/* A replica that took over is asked who it is now, also where no call would find out. */
+/* A replica that took over is asked who it is now, also where no call would find out; so is one that nobody wanted for
+ * a while. */
 void node_want(struct redis_node *node)
 {
     if (node->state == NODE_IDLE) node_connect(node);
+    if (node->unwatched) node->facts.is_master = false;
     if (node->state == NODE_READY && !node->facts.is_master) node_recheck(node);
 }
 
@@ -301,15 +303,40 @@ void node_demoted(struct redis_node *node)
     route_node_changed(node->client, node);
 }
 
+static bool put_pulse(struct redis_node *node)
+{
+    const struct slice ask[2] = { SLICE("INFO"), SLICE("replication") };
+    if (!link_put(node->link, (struct link_entry){ .kind = ENTRY_PULSE }, ask, 2)) return false;
+    node->link->pulses++;
+    return true;
+}
+
+/* Calls that are under way say the lineage that was: they are ended with the connection. */
+static void pulse_answer(struct redis_node *node, const struct redis_reply *reply)
+{
+    node->link->pulses--;
+    if (reply->type != REDIS_TEXT) return;
+    switch (facts_changed(&node->facts, reply->text)) {
+    case FACTS_SAME:
+        break;
+    case FACTS_OTHER_ROLE:
+        node_demoted(node);
+        break;
+    case FACTS_OTHER_LINEAGE:
+        node_lost(node, "its replication id has changed: what it has is looked at anew");
+        break;
+    }
+}
+
 void node_put(struct redis_node *node, struct redis_call *call)
 {
     struct slice asking = SLICE("ASKING");
     call_leave(node->client, call);
     call->state.stage = CALL_SENT;
     call->state.node = node;
-    bool put = true;
-    if (call->state.asking) put = link_put(node->link, (struct link_entry){ .kind = ENTRY_ASKING }, &asking, 1);
-    if (!put || !link_put_call(node->link, call, node->facts.run_id)) call_finish(node->client, call, REDIS_BUSY, NULL);
+    bool put = !call->fresh || put_pulse(node);
+    if (put && call->state.asking) put = link_put(node->link, (struct link_entry){ .kind = ENTRY_ASKING }, &asking, 1);
+    if (!put || !link_put_call(node->link, call, node->facts.lineage)) call_finish(node->client, call, REDIS_BUSY, NULL);
 }
 
 bool node_load(struct redis_node *node, int script)
@@ -344,22 +371,21 @@ void node_submit(struct redis_node *node, struct redis_call *call)
     node_want(node);
 }
 
-/* Calls have times of their own, so only a server that is asked nothing else is asked this. A loop that was kept from
- * turning has answers to read before it may say that they did not come. */
+/* Once at a time, behind all that the server still has to answer. A loop that was kept from turning has answers to read
+ * before it may say that they did not come. */
 static void pulse_feel(uv_timer_t *timer)
 {
     struct redis_node *node = timer->data;
     struct redis_client *client = node->client;
     struct link *link = node->link;
-    const struct slice ping = SLICE("PING");
     uint64_t now_ms = uv_now(client->loop);
     bool late = now_ms - node->pulse_ms > 2 * PULSE_MS;
     node->pulse_ms = now_ms;
-    if (!node->wanted || late) return;
-    if (link->first == link->next) {
-        if (!link_put(link, (struct link_entry){ .kind = ENTRY_PULSE }, &ping, 1)) node_break(node, true);
-        return;
-    }
+    if (!node->wanted) node->unwatched = true;
+    if (!node->wanted) return;
+    bool idle = link->first == link->next;
+    if (link->pulses == 0 && !put_pulse(node) && idle) node_break(node, true);
+    if (idle || late) return;
     /* What is no call has no time of its own, nor has one that is over; and nobody came to it before what stood ahead of it
      * was answered. */
     const struct link_entry *oldest = link_entry_at(link, link->first);
@@ -423,6 +449,7 @@ static void node_greeted(struct redis_node *node, const struct link_entry *entry
         return;
     }
     node->facts = facts;
+    node->unwatched = false;
     if (node->state == NODE_GREETING)
         node_ready(node);
     else
@@ -456,9 +483,11 @@ void node_answer(struct redis_node *node, struct link_entry entry, const struct 
             redis_say(client->redis, sentence);
         }
         break;
+    case ENTRY_PULSE:
+        pulse_answer(node, reply);
+        break;
     case ENTRY_GONE:
     case ENTRY_ASKING:
-    case ENTRY_PULSE:
         break;
     }
 }

@@ -14,7 +14,11 @@
  * the call's time; nothing else ever is. A call whose time is over closes its connection, which makes all that were sent on
  * it UNKNOWN: a late answer must not be taken for that to a later question.
  *
- * Calls with keys of one slot leave in the order they were made, unless one is repeated. */
+ * Calls with keys of one slot leave in the order they were made, unless one is repeated.
+ *
+ * What a server has is known by its lineage: its run id, '-', and its replication id (master_replid). The run id is another
+ * after a restart; the replication id also where a master was made a replica, took over the data of another, and is master
+ * again. A server is asked for it four times a second, and where it has changed the connection is made anew. */
 #ifndef STAMPEDE_REDIS_REDIS_H
 #define STAMPEDE_REDIS_REDIS_H
 
@@ -28,6 +32,8 @@
 #define REDIS_SCRIPTS_MAX 32
 #define REDIS_PASSWORD_BYTES_MAX 512
 #define REDIS_RUN_ID_BYTES 40
+#define REDIS_REPLID_BYTES 40
+#define REDIS_LINEAGE_BYTES_MAX (REDIS_RUN_ID_BYTES + 1 + REDIS_REPLID_BYTES)
 #define REDIS_VERSION_BYTES_MAX 31
 #define REDIS_NODES_MAX 256
 #define REDIS_REPLY_BYTES_MAX (64u << 20)  /* in memory, parsed */
@@ -121,8 +127,9 @@ struct redis_call {
     uint32_t keys;    /* of a script: so many of argv, the first, are KEYS; the others are ARGV */
     uint32_t argc;
     const struct slice *argv;
-    uint32_t time_ms; /* 0: as the options say */
-    bool with_run_id; /* of a script: the run id of the server goes before ARGV */
+    uint32_t time_ms;  /* 0: as the options say */
+    bool with_lineage; /* of a script: the lineage of the server goes before ARGV */
+    bool fresh;        /* the server is asked before it whether its lineage is still so: if not, there is no answer */
     bool lenient; /* when its time is over it is UNKNOWN, and the connection stays: for what may be late and nobody minds */
     bool holds;   /* nothing else is answered on its connection meanwhile (WAIT): nobody behind it is late before it is */
     /* Just once, on the loop's thread, maybe before redis_call() returns (BUSY and DOWN do that). The reply is NULL unless
@@ -132,7 +139,7 @@ struct redis_call {
 
     /* For done(). */
     enum redis_result result;
-    const char *run_id;  /* of the server that answered; "" if none did */
+    const char *lineage; /* of the server that answered; "" if none did */
     uint64_t connection; /* that the answer came over; WAIT says something only about writes of the same one */
 
     struct redis_call_state state; /* zero before the first use */

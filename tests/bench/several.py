@@ -121,13 +121,15 @@ class Bare:
         self.shop = shop
         with open(os.path.join(shop.bench.build, "lua", "grab.lua"), encoding="utf-8") as file:
             self.sha = shop.ask("SCRIPT", "LOAD", file.read())
-        self.run_id = re.search(r"^run_id:(\w+)", shop.ask("INFO", "server"), re.MULTILINE).group(1)
+        run_id = re.search(r"^run_id:(\w+)", shop.ask("INFO", "server"), re.MULTILINE).group(1)
+        replid = re.search(r"^master_replid:(\w+)", shop.ask("INFO", "replication"), re.MULTILINE).group(1)
+        self.lineage = f"{run_id}-{replid}"
 
     def words(self, sale):
         """For the sale as a node has it in Redis, under other keys, which no node looks after."""
         for name in KEYS:
             self.shop.ask("COPY", key(PREFIX, sale, name), key(PREFIX_BARE, sale, name))
-        return ["EVALSHA", self.sha, len(KEYS), *(key(PREFIX_BARE, sale, name) for name in KEYS), self.run_id, "", "1__rand_int__",
+        return ["EVALSHA", self.sha, len(KEYS), *(key(PREFIX_BARE, sale, name) for name in KEYS), self.lineage, "", "1__rand_int__",
                 "default:user:__rand_int__", "", "", 1, 0, "t"]
 
 

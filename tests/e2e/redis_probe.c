@@ -1,7 +1,7 @@
 /* The Redis client as a program, for tests that kill, pause and move the servers it talks to: redis_probe URL [OPTION=N …].
  *
  * With the option reach=MS it says what redis_reach() does, and ends. Else it reads commands from its standard input:
- *   call ID TIME_MS FLAGS KEY SCRIPT WORD…   SCRIPT is a name below, or -; FLAGS are letters: r with_run_id, l lenient, or
+ *   call ID TIME_MS FLAGS KEY SCRIPT WORD…   SCRIPT is a name below, or -; FLAGS are letters: r with_lineage, l lenient, or
  * -; the first word of a script is its key. Answers "done ID RESULT RUN_ID CONNECTION REPLY" flood COUNT KEY so many calls
  * in one turn of the loop; "flood" and a count of each result stream COUNT KEYS WINDOW                 goes on with WINDOW
  * calls at a time, each with a number of its own, over so many keys, until COUNT have begun or it is halted; a call that did
@@ -89,7 +89,7 @@ static void reply_print(const struct redis_reply *reply)
 static void asked_done(struct redis_call *call, const struct redis_reply *reply)
 {
     struct asked *asked = (struct asked *)call;
-    printf("done %s %s %s %llu ", asked->id, redis_result_word(call->result), call->run_id[0] != '\0' ? call->run_id : "-",
+    printf("done %s %s %s %llu ", asked->id, redis_result_word(call->result), call->lineage[0] != '\0' ? call->lineage : "-",
            (unsigned long long)call->connection);
     if (reply != NULL) reply_print(reply);
     printf("\n");
@@ -120,7 +120,7 @@ static void command_call(char **words, uint32_t count)
     asked->call.script = script_named(words[5]);
     asked->call.keys = asked->call.script != REDIS_NO_SCRIPT;
     asked->call.time_ms = number_of(words[2]);
-    asked->call.with_run_id = strchr(words[3], 'r') != NULL;
+    asked->call.with_lineage = strchr(words[3], 'r') != NULL;
     asked->call.lenient = strchr(words[3], 'l') != NULL;
     asked->call.argv = asked->argv;
     asked->call.done = asked_done;
@@ -198,7 +198,7 @@ static void stream_done(struct redis_call *call, const struct redis_reply *reply
     probe.results[mine->at] = (uint8_t)call->result;
     /* A first answer that is not 1 would mean that what ran was repeated. */
     if (call->result == REDIS_ANSWERED && (reply->count != 2 || reply->items[0].number != 1)) abort();
-    if (call->result == REDIS_ANSWERED && !slice_is(reply->items[1].text, call->run_id)) abort();
+    if (call->result == REDIS_ANSWERED && !slice_is(reply->items[1].text, call->lineage)) abort();
     bool at_once = call->result == REDIS_ANSWERED;
     probe.answered += at_once;
     uv_timer_start(&mine->pause, pause_over, at_once ? 0 : PAUSE_MS, 0);
@@ -220,7 +220,7 @@ static void stream_next(struct stream_call *mine)
                                       .keys = 1,
                                       .argc = 2,
                                       .argv = mine->argv,
-                                      .with_run_id = true,
+                                      .with_lineage = true,
                                       .done = stream_done };
     redis_call(probe.client, &mine->call);
 }

@@ -96,6 +96,10 @@ class RedisServer:
     def run_id(self):
         return self.client().info("server")["run_id"]
 
+    def lineage(self):
+        """What nodes know its data by: another after a restart, and after it was a replica."""
+        return self.run_id() + "-" + self.client().info("replication")["master_replid"]
+
     def role(self):
         return self.client().execute_command("ROLE")[0]
 

@@ -91,6 +91,20 @@ def test_a_sale_that_is_shut_decides_nothing_and_keeps_its_log(gate):
     assert sale.load()[0] == "DONE" and sale.log() == [] and sale.grab("bob")[0] == "WON"
 
 
+def test_a_sale_of_another_lineage_is_shut_for_those_who_know_only_that_one(gate):
+    sale = GateSale(gate)
+    won = sale.win()
+    sale.run = "another"
+    assert sale.grab("bob")[0] == sale.call("peek")[0] == "STALE"
+    assert sale.call("load", "shut")[0] == "DONE" and sale.call("peek")[:3] == ["STALE", RUN, "1"]
+    sale.run = RUN
+    assert sale.grab("bob")[:3] == ["LOADING", RUN, "1"] and len(sale.log()) == 1 and sale.orders() == {won.no: won}
+    sale.run, sale.epoch = "another", 2
+    assert sale.load()[0] == "DONE" and sale.grab("bob")[0] == "WON"
+    sale.run = RUN
+    assert sale.grab("cid")[:3] == ["STALE", "another", "2"]
+
+
 def test_time_does_not_go_back_over_a_load(gate):
     sale = GateSale(gate, t=0)
     now = sale.peek()["t"]

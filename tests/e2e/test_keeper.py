@@ -37,7 +37,7 @@ def lost_win(nodes, sale, buyer, no, units=1):
     gate = Gate(nodes.redis())
     epoch = nodes.ledger().sale(sale)["epoch"]
     keys = [nodes.key(sale, name) for name in ("state", "buyers", "orders", "keys", "tokens", "holds", "log")]
-    return gate.run("grab", keys, nodes.own.run_id(), epoch, str(no), buyer, "", "", str(units), "0", "")
+    return gate.run("grab", keys, nodes.own.lineage(), epoch, str(no), buyer, "", "", str(units), "0", "")
 
 
 def test_a_redis_that_forgets_everything_in_mid_sale_sells_nothing_twice(nodes):
@@ -305,7 +305,7 @@ def test_units_that_are_added_while_a_sale_is_built_are_added_once(nodes):
     row = eventually(lambda: settled(nodes, sale), 20)
     eventually(lambda: shop.counts(sale) == other.counts(sale) == tuple(row[name] for name in ("offered", "available", "held", "sold")))
     peeked = Gate(nodes.redis()).run("peek", [nodes.key(sale, name) for name in ("state", "buyers", "orders", "keys", "tokens", "holds", "log")],
-                                     nodes.own.run_id(), "")
+                                     nodes.own.lineage(), "")
     assert [int(peeked[at]) for at in (9, 10, 11, 12)] == [row[name] for name in ("offered", "available", "held", "sold")]
 
 

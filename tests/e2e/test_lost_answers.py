@@ -22,7 +22,7 @@ def nodes():
 def counts(nodes, sale):
     """offered, available, held and sold, as Redis has them and as the ledger has them, once the two agree and nothing is under way."""
     def agreed():
-        peek = Gate(nodes.redis()).run("peek", [nodes.key(sale, name) for name in KEYS], nodes.own.run_id(), "")
+        peek = Gate(nodes.redis()).run("peek", [nodes.key(sale, name) for name in KEYS], nodes.own.lineage(), "")
         row = nodes.ledger().sale(sale)
         there = tuple(row[name] for name in ("offered", "available", "held", "sold"))
         settled = not nodes.ledger().rows("SELECT id FROM errands") and nodes.redis().xlen(nodes.key(sale, "log")) == 0
@@ -75,7 +75,7 @@ def test_a_win_that_the_ledger_refuses_goes_also_where_another_was_asked_for(nod
     redis, keys = nodes.redis(), [nodes.key(sale, name) for name in KEYS]
     redis.set(f"{PREFIX}lock:sale:{sale}", "somebody")  # so that it is not built anew, which would mend it as well
     redis.hdel(nodes.key(sale, "buyers"), "ann")
-    assert Gate(redis).run("grab", keys, nodes.own.run_id(), 1, str(10 ** 15), "ann", "", "", "1", "0", "")[0] == "WON"
+    assert Gate(redis).run("grab", keys, nodes.own.lineage(), 1, str(10 ** 15), "ann", "", "", "1", "0", "")[0] == "WON"
     redis.delete(nodes.key(sale, "log"))
     answer = shop.grab(sale, "ann")
     problem(answer, 409, "ALREADY_WON")

@@ -1,16 +1,18 @@
 """Masters of Redis that change on purpose while a sale goes on: slots that move, replicas that take over (P1 to P4, P7; ack = ledger).
 
-The new master has all that the old one had, and another run id: the sale is built anew, and buyers see no more of it than a moment's wait."""
+The new master has all that the old one had, and another lineage: the sale is built anew, and buyers see no more of it than a moment's wait.
+One that was a replica for a moment has the same run id, and may have the data of another that was behind."""
 
 import contextlib
 import re
+import signal
 import time
 
 import pytest
 from buyers import Buyers, check_whole, settle
 from harness import Shop, eventually
 from nodes import PREFIX, Nodes
-from redis_servers import RedisCluster, RedisSentinels, wait_until
+from redis_servers import RedisCluster, RedisSentinels, RedisServer, wait_until
 
 STOCK = 1000
 
@@ -123,3 +125,57 @@ def test_a_master_under_sentinels_that_gives_way_and_comes_back():
                 new = servers.wait_other_master(old)
                 old.client().execute_command("REPLICAOF", new.host, new.port)  # as the Sentinels would tell it 8 s later
         assert servers.master() is first and nodes.ledger().sale(sale)["epoch"] > 2
+
+
+def follow(server, other):
+    """It has all that the other has, and nothing else."""
+    server.client().execute_command("REPLICAOF", other.host, other.port)
+    wait_until("a replica that is whole", lambda: server.client().info("replication")["master_link_status"] == "up")
+
+
+def lead(server):
+    server.client().execute_command("REPLICAOF", "NO", "ONE")
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_master_that_took_over_old_data_as_a_replica_sells_by_the_ledger(seen):
+    """The other was cut off before ann cancelled; its data have her order still. Nodes that stand still meanwhile see nothing of it: their
+    connections stand, and the server that answers them is a master with the same run id as ever."""
+    with RedisServer() as other, Nodes() as nodes:
+        follow(other, nodes.own)
+        shop = Shop(nodes.start())
+        nodes.start()
+        sale = shop.sale(stock=1, pay_within_s=600)["id"]
+        order = shop.win(sale, "ann")["no"]
+        assert nodes.redis().wait(1, 5000) == 1
+        lead(other)
+        assert shop.client.post(f"/v1/orders/{order}/cancel", None, shop.buyer("ann")).status == 200
+        eventually(lambda: shop.counts(sale) == (1, 1, 0, 0))
+        eventually(lambda: not nodes.ledger().rows("SELECT id FROM errands"))
+        run_id, lineage, epoch = nodes.own.run_id(), nodes.own.lineage(), nodes.ledger().sale(sale)["epoch"]
+        for server in nodes.servers if not seen else []:
+            server.process.send_signal(signal.SIGSTOP)
+        follow(nodes.own, other)
+        lead(nodes.own)
+        for server in nodes.servers if not seen else []:
+            server.process.send_signal(signal.SIGCONT)
+        assert nodes.own.run_id() == run_id and nodes.own.lineage() != lineage
+        eventually(lambda: shop.grab(sale, "bob").code in (None, "ALREADY_WON"), 20)
+        assert [row["buyer"].split(":")[-1] for row in nodes.ledger().orders(sale) if row["state"] in (0, 1)] == ["bob"]
+        assert nodes.ledger().sale(sale)["epoch"] > epoch and shop.counts(sale)[:2] == (1, 0)
+
+
+def test_a_first_replica_that_comes_in_mid_sale():
+    """The master has another replication id since, and the same data: they are built anew once, and nothing that was won meanwhile is lost."""
+    with RedisServer() as replica, Nodes() as nodes:
+        nodes.start()
+        nodes.start()
+        sale = Shop(nodes.servers[0]).sale(stock=STOCK)["id"]
+        lineage = nodes.own.lineage()
+        with crowd_over(nodes, sale):
+            follow(replica, nodes.own)
+            assert nodes.own.lineage() != lineage
+        epoch = nodes.ledger().sale(sale)["epoch"]
+        assert epoch > 1
+        time.sleep(3)
+        assert nodes.ledger().sale(sale)["epoch"] == epoch

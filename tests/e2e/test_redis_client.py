@@ -16,7 +16,7 @@ from redis_servers import RedisCluster, RedisSentinels, RedisServer, wait_until
 
 PROGRAM = pathlib.Path(BINARY).parent / "tests" / "e2e" / "redis_probe"
 ANSWER_S_MAX = 60
-Done = collections.namedtuple("Done", "result run_id connection reply")
+Done = collections.namedtuple("Done", "result lineage connection reply")
 
 
 class Probe:
@@ -58,8 +58,8 @@ class Probe:
             assert line, f"the probe is gone\n{self.log_path.read_text(errors='replace')}"
             first, _, rest = line.partition(" ")
             if first == "done":
-                number, result, run_id, connection, reply = rest.split(" ", 4)
-                self.dones[int(number)] = Done(result, run_id, int(connection), reply)
+                number, result, lineage, connection, reply = rest.split(" ", 4)
+                self.dones[int(number)] = Done(result, lineage, int(connection), reply)
             if first == word:
                 return rest
 
@@ -142,14 +142,14 @@ def alone():
         yield server
 
 
-def test_a_script_is_loaded_and_told_the_run_id(alone, tmp_path):
+def test_a_script_is_loaded_and_told_the_lineage(alone, tmp_path):
     with Probe(alone.url, tmp_path) as probe:
         done = probe.count("a", 7)
-        assert done == ("answered", alone.run_id(), 1, f"[1, '{alone.run_id()}']")
+        assert done == ("answered", alone.lineage(), 1, f"[1, '{alone.lineage()}']")
         alone.client().script_flush()
-        assert probe.count("a", 7).reply == f"[2, '{alone.run_id()}']"
+        assert probe.count("a", 7).reply == f"[2, '{alone.lineage()}']"
         assert probe.call("a", "a", "b", "c", script="echo").reply == "[['a'], ['b', 'c']]"
-        assert probe.call("a", "a", script="echo", flags="r").reply == f"[['a'], ['{alone.run_id()}']]"
+        assert probe.call("a", "a", script="echo", flags="r").reply == f"[['a'], ['{alone.lineage()}']]"
 
 
 def test_errors_say_what_is_certain(alone, tmp_path):
@@ -167,13 +167,13 @@ def test_errors_say_what_is_certain(alone, tmp_path):
         assert probe.count("b", 1).reply.startswith("[1,")
 
 
-def test_a_server_that_comes_back_empty_has_another_run_id(alone, tmp_path):
+def test_a_server_that_comes_back_empty_has_another_lineage(alone, tmp_path):
     with Probe(alone.url, tmp_path) as probe:
         before = probe.count("a", 7)
         alone.restart()
         probe.answers_again("a")
         after = probe.count("a", 7)
-        assert after.reply == f"[1, '{alone.run_id()}']" and after.run_id == alone.run_id() != before.run_id
+        assert after.reply == f"[1, '{alone.lineage()}']" and after.lineage == alone.lineage() != before.lineage
         assert after.connection > before.connection
         assert int(probe.status()["reconnects"]) >= 1
 
@@ -376,7 +376,7 @@ def test_a_cluster_is_found_from_any_seed_that_lives(fresh, tmp_path):
         for number in range(50):
             key = f"key{number}"
             done = probe.count(key, number)
-            assert done.result == "answered" and done.run_id == fresh.master_of(key).run_id(), done
+            assert done.result == "answered" and done.lineage == fresh.master_of(key).lineage(), done
         assert probe.call("", "PING").result == "answered"
         assert probe.status()["masters"] == "3"
 
@@ -425,7 +425,7 @@ def test_a_cluster_goes_on_when_a_master_is_killed(fresh, tmp_path):
         probe.say("stream 4000000 30 200")
         probe.streamed(3000)
         victim = fresh.master_of("{k0}:h")
-        before = victim.run_id()
+        before = victim.lineage()
         victim.kill()
         # The others sell on before anybody has been elected, and say CLUSTERDOWN only for a while.
         wait_until("another master", lambda: fresh.master_of("{k0}:h") is not victim)
@@ -434,7 +434,7 @@ def test_a_cluster_goes_on_when_a_master_is_killed(fresh, tmp_path):
         idle.connected()  # also one that asks nothing has seen the new master
         probe.streamed(3000)
         after = probe.call("{k0}:h", "PING")
-        assert after.run_id == fresh.master_of("{k0}:h").run_id() != before
+        assert after.lineage == fresh.master_of("{k0}:h").lineage() != before
         # A replica may not have had what its master answered last: that is Redis's promise, and why the ledger has the last word.
         tally = check(probe.halt(), ran_in(fresh, 30), lossless=False)
         assert tally["answered"] > 3000
@@ -483,14 +483,14 @@ def test_sentinels_lead_to_the_next_master(tmp_path):
             probe.streamed(2000)
             servers.sentinels[0].kill()
             old = servers.master()
-            before = old.run_id()
+            before = old.lineage()
             old.kill()
             new = servers.wait_other_master(old)
-            wait_until("the new master", lambda: probe.call("a", "PING").run_id == new.run_id())
+            wait_until("the new master", lambda: probe.call("a", "PING").lineage == new.lineage())
             probe.streamed(2000)
             old.start()
             probe.streamed(2000)
-            assert probe.call("a", "PING").run_id == new.run_id() != before
+            assert probe.call("a", "PING").lineage == new.lineage() != before
             tally = check(probe.halt(), counted([new.client()], 4), lossless=False)
             assert tally["answered"] > 4000 and tally["down"] > 0
             # Without any Sentinel the master that is known still serves.

@@ -47,7 +47,7 @@ struct strangers {
     uint32_t tried, masters;
     uint64_t unknown;         /* to the ledger */
     char key[16], cursor[24]; /* a key of the master that is being looked through, and how far that has come */
-    char seen[STRANGERS_MASTERS_MAX + 1][REDIS_RUN_ID_BYTES + 1];
+    char seen[STRANGERS_MASTERS_MAX + 1][REDIS_LINEAGE_BYTES_MAX + 1];
     bool scanning, looked, met; /* looked: all are found; met: and settled */
 };
 
@@ -116,8 +116,8 @@ struct command_ask {
 bool keeper_command(struct keeper *keeper, const struct command_ask *ask);
 /* A script of GATE_NODE_SCRIPTS: its key, then its arguments. */
 bool keeper_node_script(struct keeper *keeper, enum gate_script_name script, const struct command_ask *ask);
-/* The run id of the master that has this key. */
-bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1]);
+/* The lineage of the master that has this key, as it is now. */
+bool keeper_master(struct keeper *keeper, struct slice key, char lineage[REDIS_LINEAGE_BYTES_MAX + 1]);
 struct script_ask {
     uint64_t sale_id, epoch; /* 0: whatever it is */
     enum gate_script_name script;

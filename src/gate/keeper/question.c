@@ -68,12 +68,12 @@ bool keeper_node_script(struct keeper *keeper, enum gate_script_name script, con
     return question_ask(keeper, &question);
 }
 
-bool keeper_master(struct keeper *keeper, struct slice key, char run_id[REDIS_RUN_ID_BYTES + 1])
+bool keeper_master(struct keeper *keeper, struct slice key, char lineage[REDIS_LINEAGE_BYTES_MAX + 1])
 {
     const struct slice argv[] = { SLICE("PING") };
-    struct question question = { .call = { .key = key, .script = REDIS_NO_SCRIPT, .argc = 1, .argv = argv } };
+    struct question question = { .call = { .key = key, .script = REDIS_NO_SCRIPT, .argc = 1, .argv = argv, .fresh = true } };
     if (!question_ask(keeper, &question)) return false;
-    snprintf(run_id, REDIS_RUN_ID_BYTES + 1, "%s", question.call.run_id);
+    snprintf(lineage, REDIS_LINEAGE_BYTES_MAX + 1, "%s", question.call.lineage);
     return true;
 }
 

@@ -198,7 +198,8 @@ static bool gate_shut(struct load *load, const struct ledger_shelved *row, const
 {
     struct keeper *keeper = load->keeper;
     struct stream_ask ask = { .sale_id = load->sale_id, .until_ms = UINT64_MAX, .shut = true };
-    bool decides = peek->state == PEEK_GOOD && peek->epoch == row->epoch;
+    /* Who has not heard yet that the lineage is another still decides by what stands there. */
+    bool decides = (peek->state == PEEK_GOOD || peek->state == PEEK_STALE) && peek->epoch == row->epoch;
     if (decides) {
         load->epoch = row->epoch;
         telling_begin(load);
@@ -262,7 +263,11 @@ static bool load_locked(struct load *load, uint64_t epoch_seen, bool anyway)
     struct ledger *ledger;
     struct ledger_shelved row;
     struct peek peek;
+    char lineage[REDIS_LINEAGE_BYTES_MAX + 1];
     bool found;
+    /* A node that builds a sale under a lineage that was and one that knows better would take it from each other. */
+    sale_keys(keeper->remote, load->sale_id, keeper->keys);
+    if (!keeper_master(keeper, slice_of(keeper->keys[0]), lineage)) return false;
     if (!keeper_row(keeper, load->sale_id, &row, &found) || !found) return false;
     sale_peek(keeper, load->sale_id, row.epoch, &peek);
     if (peek.state == PEEK_NONE) return false;

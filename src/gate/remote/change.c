@@ -185,7 +185,7 @@ void change_clear(struct change *change)
     call->script = REDIS_NO_SCRIPT;
     call->keys = 0;
     call->argc = 3;
-    call->with_run_id = false;
+    call->with_lineage = false;
     call->lenient = true;
     call->done = entry_cleared;
     redis_call(change->lane->client, call);

@@ -32,7 +32,7 @@ static void entries_clear(struct flight *first)
     call->argc = 2;
     for (struct flight *flight = first; flight != NULL; flight = flight->next)
         first->argv[call->argc++] = slice_of(flight->entry);
-    call->with_run_id = false;
+    call->with_lineage = false;
     call->time_ms = 0;
     call->lenient = true;
     call->holds = false;

@@ -162,7 +162,7 @@ void script_call(const struct remote *remote, uint64_t sale_id, enum gate_script
     call->keys = GATE_KEYS;
     call->argc = GATE_KEYS + 1 + count;
     call->argv = words->argv;
-    call->with_run_id = true;
+    call->with_lineage = true;
     call->time_ms = 0;
     call->lenient = call->holds = false;
 }

@@ -34,7 +34,7 @@ static void replicas_ask(struct flight *flight)
     call->keys = 0;
     call->argc = 3;
     call->argv = flight->argv + GATE_KEYS;
-    call->with_run_id = false;
+    call->with_lineage = false;
     call->time_ms = options->replica_ms + GRACE_MS;
     call->holds = true;
     call->done = replicated;

@@ -54,6 +54,9 @@ if step == 'begin' then
     return { 'DONE', now, available }
 end
 
+-- A sale is shut whatever its lineage: nodes that do not know of a change yet still sell by what stands here.
+local left = step == 'shut' and redis.call('HGET', KEYS[1], 'terms')
+if left then ARGV[1] = select(15, struct.unpack(@GATE_TERMS_FORMAT@, left)) end
 --@include state
 if epoch ~= ARGV[2] then return { 'STALE', run, epoch, now } end
 if step == 'shut' then

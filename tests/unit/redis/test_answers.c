@@ -57,10 +57,13 @@ static const struct { const char *text, *host; uint16_t port; } targets[] = {
     { "", NULL, 0 },
 };
 
+#define REPLID "a123456789012345678901234567890123456789"
+#define OTHER "b123456789012345678901234567890123456789"
 #define INFO(version, mode, policy, role, loading)                                                                  \
     "# Server\r\nredis_version:" version "\r\nredis_mode:" mode                                                     \
     "\r\nrun_id:0123456789012345678901234567890123456789\r\n# Memory\r\nmaxmemory_policy:" policy                  \
-    "\r\nloading:" loading "\r\nrole:" role "\r\nmaster_host:10.0.0.9\r\nmaster_port:7\r\n"
+    "\r\nloading:" loading "\r\n# Replication\r\nrole:" role "\r\nmaster_host:10.0.0.9\r\nmaster_port:7"            \
+    "\r\nmaster_replid:" REPLID "\r\nmaster_replid2:" OTHER "\r\n"
 
 static const struct {
     const char *info; enum redis_kind kind; bool as_sentinel; enum facts_verdict verdict; const char *says;
@@ -116,6 +119,7 @@ static void a_server_is_fit_or_one_sentence_says_why_not(void **state)
         char sentence[REDIS_SENTENCE_BYTES] = "";
         assert_true(facts_read(&facts, slice_of(infos[i].info)));
         assert_string_equal(facts.run_id, "0123456789012345678901234567890123456789");
+        assert_string_equal(facts.lineage, "0123456789012345678901234567890123456789-" REPLID);
         struct facts_question question = {
             .facts = &facts, .address = &address, .kind = infos[i].kind, .as_sentinel = infos[i].as_sentinel
         };
@@ -125,6 +129,30 @@ static void a_server_is_fit_or_one_sentence_says_why_not(void **state)
     struct facts facts;
     assert_false(facts_read(&facts, SLICE("")));
     assert_false(facts_read(&facts, SLICE("redis_version:7.0.1\r\nredis_mode:standalone\r\nrun_id:short\r\n")));
+}
+
+/* What was a master, and what it says of its replication now. */
+static const struct {
+    bool is_master;
+    const char *info;
+    enum facts_change want;
+} changes[] = {
+    { true, "# Replication\r\nrole:master\r\nmaster_replid:" REPLID "\r\nmaster_replid2:" OTHER "\r\n", FACTS_SAME },
+    { true, "role:master\r\nmaster_replid:" OTHER "\r\nmaster_replid2:" REPLID "\r\n", FACTS_OTHER_LINEAGE },
+    { true, "role:slave\r\nmaster_replid:" REPLID "\r\n", FACTS_OTHER_ROLE },
+    { true, "role:slave\r\nmaster_replid:" OTHER "\r\n", FACTS_OTHER_ROLE },
+    { false, "role:slave\r\nmaster_replid:" OTHER "\r\n", FACTS_SAME },
+    { false, "role:master\r\nmaster_replid:" OTHER "\r\n", FACTS_OTHER_ROLE },
+    { true, "", FACTS_SAME },
+};
+
+static void a_master_that_was_a_replica_meanwhile_is_known_by_its_replication_id(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        struct facts facts = { .replid = REPLID, .is_master = changes[i].is_master };
+        if (facts_changed(&facts, slice_of(changes[i].info)) != changes[i].want) fail_msg("row %zu", i);
+    }
 }
 
 static const char wire[] =
@@ -199,6 +227,7 @@ int main(void)
         cmocka_unit_test(errors_are_repeated_only_where_nothing_was_changed),
         cmocka_unit_test(redirections_name_their_target),
         cmocka_unit_test(a_server_is_fit_or_one_sentence_says_why_not),
+        cmocka_unit_test(a_master_that_was_a_replica_meanwhile_is_known_by_its_replication_id),
         cmocka_unit_test(replies_are_the_same_in_pieces_of_any_size),
         cmocka_unit_test(what_is_no_protocol_or_too_large_is_refused),
     };

@@ -52,7 +52,8 @@ static void *impostor_run(void *arg)
         bool greeted = false;
         ssize_t got;
         while ((got = recv(fd, bytes, sizeof(bytes), 0)) > 0) {
-            if (impostor->version == NULL) continue;
+            bool pulse = greeted && strncmp(bytes, "*2\r\n$4\r\nINFO", 12) == 0;
+            if (impostor->version == NULL || pulse) continue;
             if (!greeted)
                 send_all(fd, info);
             else if (impostor->rest == NULL)

@@ -16,9 +16,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define RUN_ID "0123456789012345678901234567890123456789"
 #define INFO                                                                                                                \
-    "redis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:0123456789012345678901234567890123456789\r\n"                   \
-    "maxmemory_policy:noeviction\r\nloading:0\r\nrole:master\r\n"
+    "redis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:" RUN_ID "\r\n"                                                 \
+    "maxmemory_policy:noeviction\r\nloading:0\r\n" REPLICATION("a")
+#define REPLICATION(letter) "role:master\r\nmaster_replid:" letter "123456789012345678901234567890123456789\r\n"
 #define CALLS_MAX 6
 #define CALL_MS 1000
 #define BEGIN_MS 1000000
@@ -46,7 +48,9 @@ static struct stand {
     uv_timer_t timer;
     struct redis *redis;
     struct redis_client *client;
-    int listener, peer; /* of the server; what it has been sent is for nobody to read */
+    int listener, peer; /* of the server */
+    char owed[64];      /* what it has been asked and has not answered: c a call, p a pulse */
+    const char *replication;
     struct held_call calls[CALLS_MAX];
     uint32_t count;
 } stand;
@@ -72,14 +76,47 @@ static void send_all(const char *text)
     assert_int_equal(send(stand.peer, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
-/* Where nothing else is under way the client asks whether the server is there: that is answered before anything else is. */
-static void pulses_answer(void)
+static void text_send(const char *text)
+{
+    char bulk[512];
+    snprintf(bulk, sizeof(bulk), "$%zu\r\n%s\r\n", strlen(text), text);
+    send_all(bulk);
+}
+
+static void owed_read(void)
 {
     char bytes[4096];
     ssize_t got = recv(stand.peer, bytes, sizeof(bytes) - 1, MSG_DONTWAIT);
+    size_t count = strlen(stand.owed);
     bytes[got > 0 ? got : 0] = '\0';
-    for (const char *ping = bytes; (ping = strstr(ping, "PING")) != NULL; ping++) send_all("+PONG\r\n");
+    for (const char *command = bytes; (command = strchr(command, '*')) != NULL; command++) {
+        assert_true(count + 1 < sizeof(stand.owed));
+        stand.owed[count++] = strncmp(command, "*2\r\n$4\r\nINFO", 12) == 0 ? 'p' : 'c';
+        stand.owed[count] = '\0';
+    }
+}
+
+static void owed_strike(void)
+{
+    assert_true(stand.owed[0] != '\0');
+    memmove(stand.owed, stand.owed + 1, strlen(stand.owed));
+}
+
+/* The client asks again and again whether the server is there, and the same: that is answered when it is its turn. */
+static void pulses_answer(void)
+{
+    owed_read();
+    for (; stand.owed[0] == 'p'; owed_strike()) text_send(stand.replication);
     look();
+}
+
+/* To the oldest call. */
+static void number_send(const char *number)
+{
+    pulses_answer();
+    assert_int_equal(stand.owed[0], 'c');
+    owed_strike();
+    send_all(number);
 }
 
 /* So long after the beginning. */
@@ -97,11 +134,11 @@ static void call_done(struct redis_call *call, const struct redis_reply *reply)
     ((struct held_call *)call)->done = true;
 }
 
-enum manner { PLAIN, HOLDS, LENIENT };
+enum manner { PLAIN, HOLDS, LENIENT, FRESH };
 /* Its number. */
 static uint32_t call_make(enum manner manner, uint32_t time_ms)
 {
-    static const struct slice words[] = { { "GET", 3 }, { "WAIT", 4 }, { "SPARE", 5 } };
+    static const struct slice words[] = { { "GET", 3 }, { "WAIT", 4 }, { "SPARE", 5 }, { "PING", 4 } };
     struct held_call *made = &stand.calls[stand.count];
     assert_true(stand.count < CALLS_MAX);
     *made = (struct held_call){ .call = { .script = REDIS_NO_SCRIPT,
@@ -110,6 +147,7 @@ static uint32_t call_make(enum manner manner, uint32_t time_ms)
                                           .time_ms = time_ms,
                                           .holds = manner == HOLDS,
                                           .lenient = manner == LENIENT,
+                                          .fresh = manner == FRESH,
                                           .done = call_done } };
     redis_call(stand.client, &made->call);
     look(); /* it has left */
@@ -125,7 +163,7 @@ static bool waits(uint32_t number)
 static void answer(uint32_t number)
 {
     assert_true(waits(number));
-    send_all(":1\r\n");
+    number_send(":1\r\n");
     while (waits(number)) uv_run(&stand.loop, UV_RUN_ONCE);
     assert_int_equal(stand.calls[number].call.result, REDIS_ANSWERED);
 }
@@ -141,7 +179,6 @@ static int setup(void **state)
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t len = sizeof(address);
     struct redis_options options = { .call_ms = CALL_MS, .connect_ms = 60000 };
-    char info[512];
     (void)state;
     memset(&stand, 0, sizeof(stand));
     clock_ms = BEGIN_MS;
@@ -156,9 +193,11 @@ static int setup(void **state)
     assert_int_equal(redis_open(&stand.redis, &options), FAULT_NONE);
     assert_int_equal(redis_client_open(&stand.client, stand.redis, &stand.loop), FAULT_NONE);
     stand.peer = accept(stand.listener, NULL, NULL);
-    snprintf(info, sizeof(info), "$%zu\r\n%s\r\n", strlen(INFO), INFO);
     look(); /* INFO has left */
-    send_all(info);
+    owed_read();
+    owed_strike();
+    stand.replication = REPLICATION("a");
+    text_send(INFO);
     while (!redis_client_ready(stand.client)) uv_run(&stand.loop, UV_RUN_ONCE);
     return 0;
 }
@@ -273,7 +312,7 @@ static void who_is_lenient_is_over_and_the_connection_stays(void **state)
     is_unknown(spare);
     at(4000);
     answer(wait);
-    send_all(":2\r\n"); /* for nobody any more */
+    number_send(":2\r\n"); /* for nobody any more */
     answer(get);
     assert_int_equal(stand.calls[get].call.connection, stand.calls[wait].call.connection);
 }
@@ -292,6 +331,38 @@ static void a_server_that_owes_an_answer_to_nobody_is_found_silent(void **state)
     }
 }
 
+/* Its data may be others: what was asked of those it had is known to nobody. */
+static void a_server_with_another_replication_id_is_left_and_greeted_anew(void **state)
+{
+    (void)state;
+    uint32_t first = call_make(PLAIN, CALL_MS);
+    answer(first);
+    assert_string_equal(stand.calls[first].call.lineage, RUN_ID "-a123456789012345678901234567890123456789");
+    stand.replication = REPLICATION("b");
+    uint32_t get = call_make(PLAIN, 60000);
+    for (uint64_t ms = 200; stand.owed[1] == '\0'; ms += 200) {
+        assert_true(ms < 5000);
+        at(ms);
+    }
+    owed_strike();
+    send_all(":1\r\n");
+    uint32_t behind = call_make(PLAIN, 60000);
+    assert_false(waits(get));
+    is_unknown(behind);
+    assert_false(redis_client_ready(stand.client));
+}
+
+/* One that is called fresh brings a pulse before it. */
+static void who_wants_to_be_sure_of_the_lineage_has_it_looked_at_first(void **state)
+{
+    (void)state;
+    uint32_t sure = call_make(FRESH, CALL_MS);
+    answer(sure);
+    stand.replication = REPLICATION("b");
+    sure = call_make(FRESH, CALL_MS);
+    is_unknown(sure);
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -303,6 +374,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(waits_in_a_row_are_late_one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wait_that_is_late_itself_takes_those_behind_it_along, setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_lenient_is_over_and_the_connection_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_server_with_another_replication_id_is_left_and_greeted_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_wants_to_be_sure_of_the_lineage_has_it_looked_at_first, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_that_owes_an_answer_to_nobody_is_found_silent, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
