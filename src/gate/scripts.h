@@ -95,9 +95,9 @@
  * load: shut ends all decisions of the epoch, whatever the lineage, so that what stands in the log is all there will be: the
  * answer to everybody is LOADING from then on. begin forgets all seven keys, the log too, unless the epoch is below the one
  * there (STALE) or is open already (REPEATED). items of a chunk: "order" no state units amount at pay_by nonce buyer key
- * ref, "token" buyer nonce; 1 to GATE_ITEMS_MAX of them; those that were there already are passed over. end says how many of
- * each were sent, and opens the sale if they have all come and their units are those of the counts. A chunk or an end of
- * another epoch is STALE, after the end REPEATED. */
+ * ref, "token" buyer nonce; 1 to GATE_ITEMS_MAX of them; those that were there already are passed over, and of a buyer's
+ * tokens all but the last. end says how many of each were sent, and opens the sale if they have all come and their units are
+ * those of the counts. A chunk or an end of another epoch is STALE, after the end REPEATED. */
 #ifndef STAMPEDE_GATE_SCRIPTS_H
 #define STAMPEDE_GATE_SCRIPTS_H
 

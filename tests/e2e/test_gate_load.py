@@ -174,7 +174,18 @@ def test_wrong_words_of_a_load_are_refused(gate):
     for wrong in ([], words[:-1], words + ["1"], ["token", "ann"], ["token", "", "1"], ["token", "ann", "0"], order(1).words() * 201):
         assert sale.call("load", "chunk", *wrong) == ["BAD_INPUT"], wrong[:3]
     assert sale.call("load", "stop") == sale.call("load", "end", 0) == sale.call("load", "end", -1, 0) == ["BAD_INPUT"]
-    assert sale.call("load", "chunk", "token", "ann", "1", "token", "ann", "2")[0] == "DAMAGED" and sale.everything() == before
+    assert sale.everything() == before
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_of_several_tokens_of_a_buyer_the_last_is_loaded(gate, apart):
+    sale = GateSale(gate, load=False, admission=2, tokens_given=4)
+    sale.begin()
+    given = [("ann", "9"), ("ann", "1000"), ("ann", "999"), ("bob", "5")]
+    for words in [["token", *one] for one in given] if apart else [[word for one in given for word in ("token", *one)]]:
+        assert sale.call("load", "chunk", *words)[0] == "DONE"
+    assert sale.call("load", "end", 0, 3)[0] == "DAMAGED" and sale.call("load", "end", 0, 4)[0] == "DONE"
+    assert sale.token("ann")[3] == "1000" and sale.token("bob")[3] == "5"
 
 
 def test_damage_is_said_and_nothing_written(gate):

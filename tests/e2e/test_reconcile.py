@@ -72,6 +72,23 @@ def test_every_difference_is_named_and_repaired(nodes):
     assert Shop(nodes.servers[0]).win(sale, "eve")
 
 
+def test_of_two_tokens_of_a_buyer_the_last_is_good(nodes):
+    """Redis lost the first, which the ledger has, and gave another."""
+    shop = Shop(nodes.start())
+    sale = shop.sale(stock=5, admission="token")["id"]
+    tokens = []
+    for i in (1, 2):
+        tokens.append(shop.purchase_token(sale, "bob"))
+        eventually(lambda i=i: len(nodes.ledger().rows("SELECT nonce FROM tokens WHERE spent = 0")) == i)
+        nodes.redis().hdel(nodes.key(sale, "tokens"), "bob")
+    nodes.own.restart()
+    eventually(lambda: nodes.redis().hlen(nodes.key(sale, "tokens")) == 1 and nodes.ledger().sale(sale)["epoch"] > 1, 30)
+    done = eventually(lambda: (got := nodes.reconcile()).code == 0 and got, 20)
+    assert "1 sales compared, 0 differ" in done.out, done
+    problem(eventually(lambda: (got := shop.grab(sale, "bob", purchase=tokens[0])).status != 503 and got, 20), 403, "TOKEN_INVALID")
+    assert shop.win(sale, "bob", purchase=tokens[1])
+
+
 def test_two_repairs_do_not_fight(nodes):
     """The second waits for the first, and finds nothing left to do."""
     shop = Shop(nodes.start())

@@ -81,9 +81,10 @@ static void switch_fact(struct facts *facts, bool paused, bool closed)
               closed ? "closed by its seller" : "not closed by its seller");
 }
 
-/* The ledger's side. Of buyers only a word for each order is noted, and counted when all have come. */
+/* The ledger's side. Of buyers only a word for each order is noted, and counted when all have come; of their tokens the last
+ * one is good. */
 struct side {
-    struct facts facts, ends;
+    struct facts facts, ends, tokens;
 };
 
 static enum fault ledger_sale_fact(void *arg, const struct ledger_shelved *sale)
@@ -112,8 +113,20 @@ static enum fault ledger_order_fact(void *arg, const struct ledger_order *row, u
 static enum fault ledger_token_fact(void *arg, const struct ledger_token *token)
 {
     struct side *side = arg;
-    facts_add(&side->facts, "token %" PRIu64 " of '%s'", token->nonce, token->buyer);
+    facts_add(&side->tokens, "%s%c%019" PRIu64, token->buyer, 1, token->nonce);
     return FAULT_NONE;
+}
+
+static void tokens_choose(struct side *side)
+{
+    facts_sort(&side->tokens);
+    for (size_t i = 0; i < side->tokens.count; i++) {
+        const char *line = facts_line(&side->tokens, i);
+        const char *next = i + 1 < side->tokens.count ? facts_line(&side->tokens, i + 1) : "";
+        size_t len = strcspn(line, "\1");
+        if (strncmp(line, next, len + 1) == 0) continue;
+        facts_add(&side->facts, "token %s of '%.*s'", line + len + 1 + strspn(line + len + 1, "0"), (int)len, line);
+    }
 }
 
 static void buyer_fact(struct facts *facts, struct slice buyer, uint64_t grabs, uint64_t returns)
@@ -149,8 +162,10 @@ static enum fault ledger_read(struct keeper *keeper, uint64_t sale_id, struct fa
     struct ledger *ledger = keeper_ledger(keeper);
     enum fault fault = ledger == NULL ? FAULT_LEDGER : ledger_rebuild(ledger, sale_id, &visit);
     if (fault == FAULT_NONE) buyers_count(&side);
-    if (fault == FAULT_NONE && (side.facts.failed || side.ends.failed)) fault = FAULT_MEMORY;
+    if (fault == FAULT_NONE) tokens_choose(&side);
+    if (fault == FAULT_NONE && (side.facts.failed || side.ends.failed || side.tokens.failed)) fault = FAULT_MEMORY;
     facts_free(&side.ends);
+    facts_free(&side.tokens);
     *out = side.facts;
     return fault;
 }

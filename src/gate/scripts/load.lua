@@ -50,7 +50,7 @@ if step == 'begin' then
     redis.call('XDEL', KEYS[7], redis.call('XADD', KEYS[7], '*', 'kind', 'none'))
 --@include save_terms
 --@include save
-    redis.call('HSET', KEYS[1], 'loaded', struct.pack('>dddd', 0, 0, 0, 0))
+    redis.call('HSET', KEYS[1], 'loaded', struct.pack('>ddddd', 0, 0, 0, 0, 0))
     return { 'DONE', now, available }
 end
 
@@ -67,7 +67,7 @@ end
 if is_open == 1 then return { 'REPEATED', now, available } end
 local loaded = redis.call('HGET', KEYS[1], 'loaded')
 if not loaded then return { 'STALE', run, epoch, now } end
-local held_loaded, sold_loaded, orders, tokens = struct.unpack('>dddd', loaded)
+local held_loaded, sold_loaded, orders, tokens, tokens_lost = struct.unpack('>ddddd', loaded)
 --@include clock
 
 if step == 'end' then
@@ -76,7 +76,7 @@ if step == 'end' then
     if orders ~= orders_sent or orders ~= redis.call('HLEN', KEYS[3]) then
         return { 'DAMAGED', 'not all orders have come' }
     end
-    if tokens ~= tokens_sent or tokens ~= redis.call('HLEN', KEYS[5]) then
+    if tokens + tokens_lost ~= tokens_sent or tokens ~= redis.call('HLEN', KEYS[5]) then
         return { 'DAMAGED', 'not all tokens have come' }
     end
     if held_loaded ~= held or sold_loaded ~= sold then
@@ -172,11 +172,17 @@ if #new > 0 then
         end
     end
 end
+-- A gate that had lost a token gave the buyer another: of several the last is good, which is told to whoever asks again.
 local spare = {}
 for i = 1, #givens, 2 do
-    local before = redis.call('HGET', KEYS[5], givens[i]) or spare[givens[i]]
-    if before and before ~= givens[i + 1] then return { 'DAMAGED', 'a buyer has two tokens' } end
-    if not before then tokens, spare[givens[i]] = tokens + 1, givens[i + 1] end
+    local buyer, nonce = givens[i], givens[i + 1]
+    local before = spare[buyer] or redis.call('HGET', KEYS[5], buyer)
+    if not before then
+        tokens, spare[buyer] = tokens + 1, nonce
+    elseif before ~= nonce then
+        tokens_lost = tokens_lost + 1
+        if #nonce > #before or (#nonce == #before and nonce > before) then spare[buyer] = nonce end
+    end
 end
 
 if #lines > 0 then
@@ -186,7 +192,7 @@ end
 if #keys > 0 then redis.call('HSET', KEYS[4], unpack(keys)) end
 if #holds > 0 then redis.call('ZADD', KEYS[6], unpack(holds)) end
 for buyer, nonce in pairs(spare) do redis.call('HSET', KEYS[5], buyer, nonce) end
-redis.call('HSET', KEYS[1], 'loaded', struct.pack('>dddd', held_loaded, sold_loaded, orders, tokens))
+redis.call('HSET', KEYS[1], 'loaded', struct.pack('>ddddd', held_loaded, sold_loaded, orders, tokens, tokens_lost))
 if admission == @GATE_ADMISSION_OPEN@ and claimed > tonumber(redis.call('HGET', KEYS[1], 'claimed') or 0) then
     redis.call('HSET', KEYS[1], 'claimed', string.format('%.0f', claimed))
 end
