@@ -158,10 +158,11 @@ void facts_explain(const struct facts_question *question, const char *asked, str
     } else if (begins(error, "NOAUTH")) {
         snprintf(sentence, REDIS_SENTENCE_BYTES, "%s at %s wants a password: give it in %s or %s.", who, at, file, name);
     } else if (begins(error, "NOPERM")) {
-        snprintf(sentence, REDIS_SENTENCE_BYTES,
-                 "%s at %s does not let its user run %s: its ACL must allow +@all -@dangerous +info and the keys of "
-                 "redis_prefix.",
-                 who, at, asked);
+        snprintf(
+            sentence, REDIS_SENTENCE_BYTES,
+            "%s at %s does not let its user run %s: its ACL must allow +@all -@dangerous +info, that command and the keys of "
+            "redis_prefix.",
+            who, at, asked);
     } else if (begins(error, "OOM")) {
         snprintf(sentence, REDIS_SENTENCE_BYTES, "%s at %s has no memory left for %s: raise its maxmemory.", who, at, asked);
     } else {
