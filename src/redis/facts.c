@@ -160,8 +160,8 @@ void facts_explain(const struct facts_question *question, const char *asked, str
     } else if (begins(error, "NOPERM")) {
         snprintf(
             sentence, REDIS_SENTENCE_BYTES,
-            "%s at %s does not let its user run %s: its ACL must allow +@all -@dangerous +info, that command and the keys of "
-            "redis_prefix.",
+            "%s at %s does not let its user run %s: its ACL must allow +@all -@dangerous +info, that command and the keys "
+            "of redis_prefix.",
             who, at, asked);
     } else if (begins(error, "OOM")) {
         snprintf(sentence, REDIS_SENTENCE_BYTES, "%s at %s has no memory left for %s: raise its maxmemory.", who, at, asked);
