@@ -222,6 +222,8 @@ def test_what_one_node_tells_early_is_known_to_one_that_waits_for_the_ledger():
         for i in range(10):
             order = early.win(sale, f"a{i}")
             assert late.order(order["no"]).json() == order
+            for shop in (early, late):  # it is not theirs, whether it is filed or not, and they do not learn that it is there
+                problem(shop.client.post(f"/v1/orders/{order['no']}/cancel", None, shop.buyer("stranger")), 404, "NO_SUCH_ORDER")
             order = early.win(sale, f"b{i}")
             assert late.client.post(f"/v1/orders/{order['no']}/cancel", None, late.buyer(f"b{i}")).json()["state"] == "cancelled"
             order = early.win(sale, f"c{i}")

@@ -1,6 +1,7 @@
 /* Orders after their win. The ledger first: what it has written is told to the gate as an errand. Only the units that a late
  * payment takes again come from the gate first, for they are a take. */
 #include "base/clock.h"
+#include "engine/rules.h"
 #include "gate/remote/change.h"
 
 /* An end of a hold that is not older may not have come to the gate yet; it is not waited for longer than that. */
@@ -270,9 +271,19 @@ static enum fault cancel_work(struct change *change, struct ledger *ledger)
     return ledger_cancel(ledger, &change->cancel, &change->verdict, &change->order, &change->errand);
 }
 
+/* Where the ledger said no because the order is another's, it is not waited for. */
+static bool cancel_is_theirs(const struct change *change)
+{
+    struct sale sale;
+    return !shelf_sale(change->lane->remote->shelf, change->sale_id, &sale) ||
+           cancel_verdict(&change->cancel, &change->order, sale.seller) != VERDICT_NO_SUCH_ORDER;
+}
+
 static void unfiled_cancel(struct change *change)
 {
-    if (change->verdict == VERDICT_DONE) {
+    if (change->verdict == VERDICT_DONE && !cancel_is_theirs(change)) {
+        change_end(change, VERDICT_NO_SUCH_ORDER);
+    } else if (change->verdict == VERDICT_DONE) {
         change_wait(change, cancel_begin);
     } else {
         change_end(change, search_verdict(change));
