@@ -143,19 +143,33 @@ static void row_describe(struct resp_out *out, const struct row *row)
     for (int i = 0; i < 4; i++) resp_array(out, 0);
 }
 
-static const struct row *row_find(struct slice name)
+/* A door that is shut has no command. */
+static bool row_is_open(const struct resp_call *call, const struct row *row)
+{
+    return row->run != resp_seckill || call->front->reactor->server->options.seckill;
+}
+
+static const struct row *row_find(const struct resp_call *call, struct slice name)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        if (name.len == rows[i].name_len && strncasecmp(name.data, rows[i].name, name.len) == 0) return &rows[i];
+        if (name.len == rows[i].name_len && strncasecmp(name.data, rows[i].name, name.len) == 0)
+            return row_is_open(call, &rows[i]) ? &rows[i] : NULL;
     }
     return NULL;
+}
+
+static uint32_t rows_open(const struct resp_call *call)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < ROWS; i++) count += row_is_open(call, &rows[i]);
+    return count;
 }
 
 static void command_info(struct resp_call *call)
 {
     resp_array(call->out, call->argc - 2);
     for (uint32_t i = 2; i < call->argc; i++) {
-        const struct row *row = row_find(call->argv[i]);
+        const struct row *row = row_find(call, call->argv[i]);
         if (row != NULL) {
             row_describe(call->out, row);
         } else {
@@ -169,13 +183,17 @@ static void resp_command(struct resp_call *call)
     struct resp_out *out = call->out;
     struct slice word = call->argc > 1 ? call->argv[1] : SLICE("");
     if (call->argc == 1 || (call->argc == 2 && resp_word_is(word, "info"))) {
-        resp_array(out, ROWS);
-        for (size_t i = 0; i < ROWS; i++) row_describe(out, &rows[i]);
+        resp_array(out, rows_open(call));
+        for (size_t i = 0; i < ROWS; i++) {
+            if (row_is_open(call, &rows[i])) row_describe(out, &rows[i]);
+        }
     } else if (resp_word_is(word, "count") && call->argc == 2) {
-        resp_integer(out, ROWS);
+        resp_integer(out, rows_open(call));
     } else if (resp_word_is(word, "list") && call->argc == 2) {
-        resp_array(out, ROWS);
-        for (size_t i = 0; i < ROWS; i++) resp_bulk(out, (struct slice){ rows[i].name, rows[i].name_len });
+        resp_array(out, rows_open(call));
+        for (size_t i = 0; i < ROWS; i++) {
+            if (row_is_open(call, &rows[i])) resp_bulk(out, (struct slice){ rows[i].name, rows[i].name_len });
+        }
     } else if (resp_word_is(word, "info")) {
         command_info(call);
     } else if (resp_word_is(word, "docs")) {
@@ -276,17 +294,9 @@ static bool command_waits(struct resp_call *call, const struct row *row, bool re
     return call->peer->slow != NULL || (ready && row->sale != 0 && sale_meets(call, call->argv[row->sale]));
 }
 
-/* The row of a door that is shut is no row. */
-static const struct row *row_open(const struct resp_call *call)
-{
-    const struct row *row = row_find(call->argv[0]);
-    bool shut = row != NULL && row->run == resp_seckill && !call->front->reactor->server->options.seckill;
-    return shut ? NULL : row;
-}
-
 bool resp_run(struct resp_call *call)
 {
-    const struct row *row = row_open(call);
+    const struct row *row = row_find(call, call->argv[0]);
     bool known = peer_is_known(call), served = row != NULL && call->argc >= row->argc_min && call->argc <= row->argc_max;
     if (command_waits(call, row, known && served)) return false;
     bool in_vain = call->peer->met && call->peer->met_in_vain;

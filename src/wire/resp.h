@@ -42,8 +42,8 @@ struct resp_reader {
     uint32_t args_due; /* 0: between commands */
     uint32_t argc;
     uint32_t bulk_len; /* of the argument that is due */
-    uint32_t put_back; /* bytes of a command that is to come once more; 0: none */
     bool in_bulk;
+    bool put_back; /* a whole command is to come once more */
     struct {
         uint32_t at, len;
     } args[RESP_ARGS_MAX];

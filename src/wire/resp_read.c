@@ -4,8 +4,8 @@
 
 void resp_reader_init(struct resp_reader *reader)
 {
-    reader->at = reader->scanned = reader->args_due = reader->argc = reader->bulk_len = reader->put_back = 0;
-    reader->in_bulk = false;
+    reader->at = reader->scanned = reader->args_due = reader->argc = reader->bulk_len = 0;
+    reader->in_bulk = reader->put_back = false;
 }
 
 static enum resp_progress malformed(struct resp_command *out, const char *mistake)
@@ -197,7 +197,7 @@ enum resp_progress resp_read(struct resp_reader *reader, const struct resp_limit
 {
     assert(limits->args_max <= RESP_ARGS_MAX && limits->bytes_max <= RESP_COMMAND_BYTES_MAX);
     bool begun = reader->at > 0 || reader->scanned > 0;
-    if (reader->put_back > 0) return command_end(reader, data, out);
+    if (reader->put_back) return command_end(reader, data, out);
     if (!begun && whole_read(limits, data, len, out)) return RESP_COMMAND;
     for (;;) {
         enum resp_progress progress;
@@ -234,5 +234,6 @@ void resp_put_back(struct resp_reader *reader, const char *data, const struct re
         reader->args[i].len = (uint32_t)command->argv[i].len;
     }
     reader->argc = command->argc;
-    reader->at = reader->put_back = (uint32_t)command->bytes;
+    reader->at = (uint32_t)command->bytes;
+    reader->put_back = true;
 }

@@ -57,6 +57,8 @@ def test_a_ticket_door_that_is_shut_is_not_there(own_server):
         name, _ = create(peer, 5, "UNITS", 2)
         assert "unknown command" in str(peer.ask("SECKILL", "101", name, 1))
         assert peer.ask("SALE.GRAB", name, "101")[0] == "WON" and peer.ask("SALE.LEFT", name) == 4
+        listed = peer.ask("COMMAND", "LIST")
+        assert "seckill" not in listed and "sale.grab" in listed and peer.ask("COMMAND", "COUNT") == len(listed) == len(peer.ask("COMMAND"))
 
 
 def test_a_quantity_that_is_none_takes_nothing_and_adds_nothing(peer):
