@@ -7,6 +7,9 @@ import subprocess
 import time
 
 SYNCS = 200
+# Of the time of all processors in a turn, what the host of a virtual machine may give to others if the turn is to count.
+STOLEN_MAX = 0.02
+QUIET_TRIES = 8
 BLOCK_BYTES = 4096
 
 
@@ -15,6 +18,40 @@ def busy_s():
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks():
+    """Of all processors together, and how many of them the host gave to others while there was work."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = list(map(int, file.readline().split()[1:9]))
+    return sum(ticks), ticks[7]
+
+
+def stolen_during(work):
+    """What work() answers, and the share of the processors that the host gave to others meanwhile."""
+    whole, stolen = _ticks()
+    answer = work()
+    whole, stolen = (after - before for before, after in zip((whole, stolen), _ticks()))
+    return answer, stolen / max(whole, 1)
+
+
+def quiet(turn):
+    """Answer and share, as of stolen_during(), of a turn in which the host left the processors to us.
+
+    A turn that was disturbed is taken again, whoever's it was and whatever it came to, so many times, and the least disturbed
+    counts: a server that needs both processors feels the neighbours on the host, one that needs one does not, and the ratio of
+    the two would be theirs."""
+    found = []
+    for _ in range(QUIET_TRIES):
+        found.append(turn())
+        if found[-1][1] <= STOLEN_MAX:
+            break
+    return min(found, key=lambda one: one[1])
+
+
+def loud_percent(shares):
+    """Of the turns that count, by the shares quiet() told."""
+    return 100 * sum(share > STOLEN_MAX for share in shares) / len(shares)
 
 
 def sync_ms(folder):

@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import time
 
+import machine
 import servers
 import table
 
@@ -143,13 +144,26 @@ def turn(port, words, pipeline, requests, numbers=BUYERS):
     return float(rate.group(1))
 
 
+def fresh_turn(side, path, pipeline, requests):
+    """A turn on a sale of its own, begun when the server has done all that the one before left it to do."""
+    words = side.sale(f"{path}-{pipeline}-{time.monotonic_ns()}", STOCK if path == "won" else 0)
+    side.rest()
+    return machine.stolen_during(lambda: turn(side.turn_port(), words, pipeline, requests))
+
+
 def measure(bench):
     """Interleaved: in every round each side has its turn at every pipeline and path, and ratios are taken within a round."""
     ours = Ours(bench.binary, bench.folder("resp-ours"), 1)
     redises = [Redis(bench.folder(f"resp-redis-{mode}"), mode) for mode in MODES]
     answers = {path: Answer(bench.program("answer"), path) for path in REPLIES}
     sides = {"grab": ours, "seckill": Seckill(ours), **{side.mode: side for side in redises}}
-    rates = {}
+    rates, stolen = {}, []
+
+    def note(path, pipeline, name, one):
+        rate, share = machine.quiet(one)
+        rates.setdefault((path, pipeline, name), []).append(rate)
+        stolen.append(share)
+
     try:
         for side in (ours, *redises, *answers.values()):
             side.start()
@@ -159,22 +173,20 @@ def measure(bench):
                     bench.say(f"resp: round {nth + 1} of {bench.rounds}, {path}, pipeline {pipeline}")
                     requests = REQUESTS_PER_S[path][pipeline] * bench.seconds
                     words = ["SALE.GRAB", "1", "user:__rand_int__"]
-                    rates.setdefault((path, pipeline, "answer"), []).append(turn(answers[path].port, words, pipeline, requests))
+                    note(path, pipeline, "answer", lambda: machine.stolen_during(lambda: turn(answers[path].port, words, pipeline, requests)))
                     for name, side in sorted(sides.items(), reverse=nth % 2 == 1):
-                        words = side.sale(f"{path}-{pipeline}-{nth}-{time.monotonic_ns()}", STOCK if path == "won" else 0)
-                        side.rest()
                         # As many for each side: who is asked more meets more buyers again, and those cost less.
-                        rates.setdefault((path, pipeline, name), []).append(turn(side.turn_port(), words, pipeline, requests))
+                        note(path, pipeline, name, lambda: fresh_turn(side, path, pipeline, requests))
     finally:
         for side in (ours, *redises, *answers.values()):
             side.stop()
         for folder in (ours.data, *(side.folder for side in redises)):
             shutil.rmtree(folder, ignore_errors=True)
-    return figures(rates)
+    return figures(rates, stolen)
 
 
-def figures(rates):
-    found = []
+def figures(rates, stolen):
+    found = [table.Figure("resp, turns that count though the host took more than it may", machine.loud_percent(stolen), "%")]
     for (path, pipeline, name), got in rates.items():
         whose = WORDS.get(name, f"Redis, {name}")
         found.append(table.Figure(f"resp {path} P{pipeline}, {whose}", statistics.median(got), "1/s"))

@@ -122,6 +122,8 @@ other on one connection, before and while {holds.HOLDS:,} holds end.
 `numbers`: counting one answer; {numbers_bench.WATCHERS:,} people who watch a sale live, read on the same machine.
 `resp`: a durable SALE.GRAB against Redis 7 running the usual script of a flash sale, through redis-benchmark with
 {resp.CONNECTIONS} connections and random buyers out of a million, by commands in one pipeline (P).
+In `resp` and in the contest of `several` with the bare script a turn in which the host of a virtual machine gave more than {machine.STOLEN_MAX:.0%} of the processors' time to
+others is taken again, whichever side's it was, at most {machine.QUIET_TRIES} times; the least disturbed counts.
 
 `mariadb`: wins filed into a ledger in MariaDB, 60,000 in a transaction, against its own client inserting the same rows, {mariadb_bench.ROWS_A_STATEMENT} in a statement.
 `several`: a node on Redis and MariaDB, all on this machine. SALE.GRAB of a node that answers when Redis has decided, while what was won is filed, against
