@@ -175,8 +175,8 @@ struct asker {
 enum verdict engine_decide_create(const struct engine *engine, const struct asker *seller, const struct sale_terms *terms,
                                   uint32_t stock, struct decision *out);
 /* terms are the whole terms after the change. BAD_INPUT as for a new sale; CLOSED once closed; SALE_OPEN when the sale
- * has opened and anything but name, description, closes_ms (later, or removed), pay_within_s and the line differs;
- * NAME_TAKEN. */
+ * has opened and anything but name, description, closes_ms (later, or removed), tokens_max (more, or removed),
+ * pay_within_s and the line differs; NAME_TAKEN. */
 enum verdict engine_decide_change(const struct engine *engine, const struct asker *asker, uint64_t sale_id,
                                   const struct sale_terms *terms, struct decision *out);
 /* NOT_AVAILABLE: withdraws more than is available, or offers more than STOCK_MAX. CLOSED once closed. */

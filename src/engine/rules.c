@@ -14,10 +14,11 @@ bool asker_may_know(const struct asker *asker, const struct sale *sale)
 static bool terms_keep_word(const struct sale_terms *was, const struct sale_terms *is)
 {
     bool closes_no_earlier = is->closes_ms == 0 || (was->closes_ms != 0 && is->closes_ms >= was->closes_ms);
-    return closes_no_earlier && was->price == is->price && strcmp(was->currency, is->currency) == 0 &&
+    bool gives_no_fewer = is->tokens_max == 0 || (was->tokens_max != 0 && is->tokens_max >= was->tokens_max);
+    return closes_no_earlier && gives_no_fewer && was->price == is->price && strcmp(was->currency, is->currency) == 0 &&
            was->units_per_grab_max == is->units_per_grab_max && was->grabs_per_buyer_max == is->grabs_per_buyer_max &&
-           was->opens_ms == is->opens_ms && was->admission == is->admission && was->tokens_max == is->tokens_max &&
-           was->admit_max == is->admit_max && was->late_payment == is->late_payment && was->event_id == is->event_id;
+           was->opens_ms == is->opens_ms && was->admission == is->admission && was->admit_max == is->admit_max &&
+           was->late_payment == is->late_payment && was->event_id == is->event_id;
 }
 
 enum verdict sale_create_verdict(struct slice seller, const struct sale_terms *terms, int64_t stock)

@@ -52,7 +52,8 @@
     ROW(AMOUNT_MISMATCH, 409, "Wrong amount", "The payment must be of the amount of the order; see order.")                 \
     ROW(ALREADY_PAID, 409, "Already paid", "Another payment was taken for this order: give this one back.")                 \
     ROW(SALE_OPEN, 409, "Sale is open",                                                                                     \
-        "While a sale is open only name, description, closes_at (later), pay_within_s and line may change.")                \
+        "While a sale is open only name, description, closes_at (later), tokens_max (more), pay_within_s and line may "     \
+        "change.")                                                                                                          \
     ROW(NOT_AVAILABLE, 409, "Not available",                                                                                \
         "No more can be withdrawn than is available, nor more offered than 1000000000.")                                    \
     ROW(BODY_TOO_LARGE, 413, "Body too large", "Send at most 65536 bytes.")                                                 \

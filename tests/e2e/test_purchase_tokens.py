@@ -97,6 +97,21 @@ def test_tokens_max_is_never_passed(shop):
     problem(ask(shop, sale, "dan"), 409, "NO_TOKENS_LEFT")
 
 
+def test_more_tokens_can_be_given_while_a_sale_is_open(shop):
+    """Else what comes back from those who did not buy could be sold to nobody."""
+    sale = shop.sale(stock=2, admission="token", tokens_max=2, pay_within_s=600)["id"]
+    orders = [shop.win(sale, buyer, purchase=shop.purchase_token(sale, buyer))["no"] for buyer in ("ann", "bob")]
+    assert shop.client.post(f"/v1/orders/{orders[0]}/cancel", {}, shop.buyer("ann")).status == 200
+    problem(ask(shop, sale, "cat"), 409, "NO_TOKENS_LEFT")
+    for fewer in (1, 0):
+        assert shop.client.patch(f"/v1/sales/{sale}", {"tokens_max": fewer}, shop.seller_token).status in (400, 409)
+    assert shop.client.patch(f"/v1/sales/{sale}", {"tokens_max": 3}, shop.seller_token).json()["tokens_max"] == 3
+    shop.win(sale, "cat", purchase=shop.purchase_token(sale, "cat"))
+    problem(ask(shop, sale, "dan"), 409, "SOLD_OUT")
+    assert shop.client.patch(f"/v1/sales/{sale}", {"tokens_max": None}, shop.seller_token).json()["tokens_max"] is None
+    problem(shop.client.patch(f"/v1/sales/{sale}", {"tokens_max": 1000}, shop.seller_token), 409, "SALE_OPEN", "tokens_max (more)")
+
+
 def test_one_customer_does_not_use_up_the_tokens(shop):
     sale = shop.sale(stock=50, admission="token", tokens_max=3, grabs_per_buyer_max=2)["id"]
     for _ in range(50):

@@ -400,7 +400,9 @@ enum verdict model_change(struct model *model, const char *asker, uint64_t id, c
         if (terms->units_per_grab_max != was->units_per_grab_max) return VERDICT_SALE_OPEN;
         if (terms->grabs_per_buyer_max != was->grabs_per_buyer_max) return VERDICT_SALE_OPEN;
         if (terms->opens_ms != was->opens_ms || terms->admission != was->admission) return VERDICT_SALE_OPEN;
-        if (terms->tokens_max != was->tokens_max || terms->admit_max != was->admit_max) return VERDICT_SALE_OPEN;
+        if (terms->tokens_max != 0 && (was->tokens_max == 0 || terms->tokens_max < was->tokens_max))
+            return VERDICT_SALE_OPEN;
+        if (terms->admit_max != was->admit_max) return VERDICT_SALE_OPEN;
         if (terms->late_payment != was->late_payment || terms->event_id != was->event_id) return VERDICT_SALE_OPEN;
     }
     struct model_name *other = name_find(model, sale->seller, terms->name);
