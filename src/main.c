@@ -1,9 +1,11 @@
 /* main: which word of the command line does what. */
 #include "command/command.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What stands below the line of a command in its help. */
 enum flags { FLAGS_NONE, FLAGS_OPTIONS, FLAGS_OWN };
@@ -73,8 +75,19 @@ static int command_run(const struct command *command, int argc, char **argv)
     return EXIT_OK;
 }
 
+/* What is opened later must not take the place of a standard stream that was closed: the log would be written into it. */
+static void streams_fill(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    streams_fill();
     const char *word = argc >= 2 ? argv[1] : "";
     if (strcmp(word, "--version") == 0) word = "version";
     if (strcmp(word, "help") == 0 || word_asks_help(word)) {

@@ -463,6 +463,7 @@ int command_serve(int argc, char **argv)
     for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaddset(&signals, heard[i]);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is told by the write, like a full disk */
 
     size_t started = 0;
     enum fault fault = FAULT_NONE;

@@ -198,7 +198,7 @@ struct delivery_answer delivery_finish(struct delivery *delivery, CURLM *multi, 
     struct delivery_answer answer = {
         .delivered = heard && status >= 200 && status < 300,
         .gone = heard && status == STATUS_GONE,
-        .wait_ms = heard && wait_s > 0 && wait_s < UINT32_MAX ? (uint64_t)wait_s * 1000 : 0,
+        .wait_ms = !heard || wait_s <= 0 ? 0 : (wait_s < UINT32_MAX ? (uint64_t)wait_s : UINT32_MAX) * 1000,
     };
     delivery->result.status = heard ? (uint32_t)status : 0;
     if (!answer.delivered) error_tell(delivery, code);

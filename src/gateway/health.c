@@ -37,8 +37,15 @@ void health_get(struct request *request)
 /* What does not keep requests away, and yet is not as it should be. */
 static const char *ready_detail(struct request *request)
 {
+    struct rooms *rooms = request_rooms(request);
+    struct gate_status gate;
+    gate_status(rooms->gate, &gate);
+    if (!gate.room) return "Disk space is low: nothing is sold until there is more.";
+    struct clerk_status clerk;
+    clerk_status(rooms->clerk, &clerk);
+    if (clerk.failing || clerk.stopped) return "The ledger cannot be written; see the log.";
     struct guard_sharing limits;
-    guard_sharing(request_rooms(request)->guard, &limits);
+    guard_sharing(rooms->guard, &limits);
     if (limits.shared && !limits.answers) return "Redis is slow: limits count on this node alone.";
     return NULL;
 }

@@ -476,4 +476,22 @@ def test_low_disk_space_is_an_answer(own_server):
     assert int(answer.headers["retry-after"]) >= 1
     assert shop.client.get("/v1/sales").status == 200
     eventually(lambda: shop.client.get("/healthz").status == 200)
+    assert "space is low" in shop.client.get("/readyz").json()["detail"]
     shop.close()
+
+
+@pytest.mark.local
+def test_a_file_that_may_not_grow_is_said_and_ends_the_start(own_server):
+    """P10: as a full disk, not by a signal that says nothing."""
+    refuses(own_server(start=False, prefix=["sh", "-c", 'ulimit -f 700; exec "$@"', "sh"]), 1, "File too large")
+
+
+@pytest.mark.local
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
+def test_a_closed_standard_stream_is_not_taken_by_a_file(own_server, closed):
+    """The log would be written into it: into the lock, where the pid stands."""
+    server = own_server("--log-level", "debug", prefix=["sh", "-c", f'exec "$@" {closed}', "sh"])
+    with server.connect() as client:
+        assert client.get("/healthz").status == 200
+    assert (server.data / "lock").read_text().strip() == str(server.process.pid)
+    assert all(os.readlink(f"/proc/{server.process.pid}/fd/{stream}") == "/dev/null" for stream in (0, 2))
