@@ -188,8 +188,9 @@ static bool reading_run(struct reading *reading)
     size_t size = 0;
     ssize_t len;
     while ((len = getline(&line, &size, file)) >= 0 && (reading->report != NULL || reading->mistakes == 0)) {
-        reading->line++;
-        reading_line(reading, (struct slice){ line, (size_t)len });
+        /* Some editors begin a file with a mark of its encoding, which nobody sees. */
+        size_t unseen = reading->line++ == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+        reading_line(reading, (struct slice){ line + unseen, (size_t)len - unseen });
     }
     bool whole = ferror(file) == 0;
     if (!whole) mistake_say(reading->first, "%.200s: %s", reading->path, strerror(errno));

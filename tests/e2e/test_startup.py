@@ -183,6 +183,14 @@ def test_config_check_names_every_mistake_with_its_line(tmp_path):
     assert not re.search(r"line [124]\b", done.text), done
 
 
+def test_a_mark_of_the_encoding_is_no_part_of_the_first_option(tmp_path):
+    path = tmp_path / "stampede.conf"
+    path.write_bytes(b"\xef\xbb\xbfreactors = 1\nresp = off\n")
+    assert run("config", "check", path).code == 0
+    path.write_bytes(b"reactors = 1\n\xef\xbb\xbfresp = off\n")
+    assert run("config", "check", path).code == 1, "only at the beginning"
+
+
 WRONG_LISTS = [("limits", "nonsense=1", "nonsense"), ("limits", "ip_grab_per_s=-1", "ip_grab_per_s"), ("limits", "ip_grab_burst=0", "ip_grab_burst"),
                ("limits", "user_login_per_s=5", "user_login_per_s"), ("limits", "ip_grab_per_s=99999999999", "ip_grab_per_s"),
                ("proxies", "proxy.example", "proxy.example"), ("proxies", "10.0.0.1/8", "10.0.0.0/8"), ("proxies", "10.0.0.1,", "not an address")]

@@ -131,6 +131,10 @@ static void strange_bytes_and_endless_lines_are_mistakes(void **state)
     assert_non_null(strstr(mistake.text, "line 1: the line has a NUL byte"));
     assert_int_equal(load_file("\xef\xbb\xbf"
                                "data = x\n"),
+                     FAULT_NONE);
+    assert_string_equal(config.data, "x");
+    assert_int_equal(load_file("data = x\n\xef\xbb\xbf"
+                               "reactors = 1\n"),
                      FAULT_CONFIG);
     assert_int_equal(load_file("data = \xff\n"), FAULT_CONFIG);
     assert_non_null(strstr(mistake.text, "data has bytes that are not text"));
