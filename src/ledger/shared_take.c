@@ -4,9 +4,11 @@
  * What was refused once stays refused until its epoch ends, and with it all that was not filed: whoever asked for it has
  * been told so, while another node may have read it in the sale's log before it was taken back there, and come with it when
  * something is available again. Refusals are rare, so the row of the sale says whether there were any to be looked for. */
+#include "base/log.h"
 #include "ledger/shared_file.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* In the order of their sales, and of their coming within a sale: nodes that lock several sales lock them in one order. */
@@ -189,7 +191,12 @@ static enum fault win_take(struct ledger *ledger, struct ledger_take *take, cons
     if (fault == FAULT_NONE && take->result == TAKE_FILED) fault = token_bring(ledger, take, tally);
     if (fault != FAULT_NONE || take->result != TAKE_FILED) return fault;
     fault = win_write(ledger, d, place.nth, &conflict);
-    if (fault == FAULT_NONE && conflict) return filing_damage(ledger, d->seq, ledger_error(ledger));
+    if (fault == FAULT_NONE && conflict) {
+        /* An order of another sale with its number, which this transaction does not see yet. */
+        log_error("ledger", "order %" PRIu64 " is refused: %s", d->seq, ledger_error(ledger));
+        take->result = TAKE_REFUSED;
+        return FAULT_NONE;
+    }
     return fault != FAULT_NONE ? fault : win_finish(ledger, take);
 }
 
