@@ -100,18 +100,42 @@ static void rebuilds_return(struct keeper *keeper, const struct keeper_asks *ask
     pthread_mutex_unlock(&keeper->lock);
 }
 
-/* Refusals come in crowds, and the first of them has had the sale mended: only one that comes later says more. */
+/* That a sale is to be mended is known only here: whoever needs it built asks again, and nobody asks for that. There are
+ * never so many of these that no other ask has room. */
+static bool mend_keep(struct keeper *keeper, uint64_t sale_id)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool room = keeper->rebuilds.count < KEEPER_ASKS_MAX / 2;
+    if (room) ask_put(&keeper->rebuilds, sale_id, true);
+    pthread_mutex_unlock(&keeper->lock);
+    return room;
+}
+
+/* Refusals come in crowds: what is asked for within a moment of the last mend is done once, when that is over. */
 static bool mended_before(struct keeper *keeper, uint64_t sale_id)
 {
     uint64_t now_ms = mono_ms();
     struct mended *oldest = &keeper->mended[0];
     for (int i = 0; i < KEEPER_MENDED; i++) {
         struct mended *mended = &keeper->mended[i];
-        if (mended->sale_id == sale_id && now_ms < mended->at_ms + MEND_APART_MS) return true;
+        if (mended->sale_id == sale_id && now_ms < mended->at_ms + MEND_APART_MS) {
+            mended->again = true;
+            return true;
+        }
         if (mended->at_ms < oldest->at_ms) oldest = mended;
     }
-    *oldest = (struct mended){ sale_id, now_ms };
+    if (oldest->again) (void)mend_keep(keeper, oldest->sale_id);
+    *oldest = (struct mended){ .sale_id = sale_id, .at_ms = now_ms };
     return false;
+}
+
+static void mends_due(struct keeper *keeper)
+{
+    uint64_t now_ms = mono_ms();
+    for (int i = 0; i < KEEPER_MENDED; i++) {
+        struct mended *mended = &keeper->mended[i];
+        if (mended->again && now_ms >= mended->at_ms + MEND_APART_MS) mended->again = !mend_keep(keeper, mended->sale_id);
+    }
 }
 
 static void mended_forget(struct keeper *keeper, uint64_t sale_id)
@@ -121,15 +145,6 @@ static void mended_forget(struct keeper *keeper, uint64_t sale_id)
     }
 }
 
-/* That a sale is to be mended is known only here: whoever needs it built asks again, and nobody asks for that. There are
- * never so many of these that no other ask has room. */
-static void mend_keep(struct keeper *keeper, uint64_t sale_id)
-{
-    pthread_mutex_lock(&keeper->lock);
-    if (keeper->rebuilds.count < KEEPER_ASKS_MAX / 2) ask_put(&keeper->rebuilds, sale_id, true);
-    pthread_mutex_unlock(&keeper->lock);
-}
-
 /* Whether it took long and came to nothing. One whose Redis is away is not tried. */
 static bool rebuild_was_waited_for(struct keeper *keeper, uint64_t sale_id, bool anyway)
 {
@@ -137,7 +152,7 @@ static bool rebuild_was_waited_for(struct keeper *keeper, uint64_t sale_id, bool
     bool away = sale_is_away(keeper, sale_id), mend = anyway && !away && !mended_before(keeper, sale_id);
     bool waited = !away && !sale_rebuild(keeper, sale_id, mend) && mono_ms() - began_ms >= WAITED_MS;
     if (mend && waited) mended_forget(keeper, sale_id);
-    if ((anyway && away) || (mend && waited)) mend_keep(keeper, sale_id);
+    if ((anyway && away) || (mend && waited)) (void)mend_keep(keeper, sale_id);
     return waited;
 }
 
@@ -145,6 +160,7 @@ void rebuilds_do(struct keeper *keeper)
 {
     struct keeper_asks asks;
     uint32_t next = 0;
+    mends_due(keeper);
     asks_take(keeper, &keeper->rebuilds, &asks);
     for (bool waited = false; next < asks.count && !waited && !keeper_stopping(keeper); next++) {
         if (keeper_ledger(keeper) == NULL) break; /* without it none can be built */

@@ -32,6 +32,7 @@ struct keeper_asks {
 #define KEEPER_MENDED 16
 struct mended {
     uint64_t sale_id, at_ms;
+    bool again; /* it was asked for since */
 };
 
 struct peek_list {

@@ -101,6 +101,42 @@ static void asked_often_it_is_done_once(void **state)
     assert_false(world.anyway[0]);
 }
 
+/* The last mend may have been before what it says: nobody asks for that again. */
+static void a_mend_that_comes_soon_after_another_is_done_later(void **state)
+{
+    (void)state;
+    keeper_mend(&keeper, 2);
+    turn_tries(TRIES(2));
+    struct mended *mended = keeper.mended[0].sale_id == 2 ? &keeper.mended[0] : &keeper.mended[1];
+    mended->at_ms += 3600 * 1000; /* however long this machine stands still */
+    keeper_mend(&keeper, 2);
+    keeper_mend(&keeper, 2);
+    turn_tries(TRIES(2));
+    assert_false(world.anyway[0]);
+    turn_tries(TRIES(0));
+    mended->at_ms = 0;
+    turn_tries(TRIES(2));
+    assert_true(world.anyway[0]);
+    turn_tries(TRIES(0));
+}
+
+static void a_mend_that_waits_is_not_forgotten_for_others(void **state)
+{
+    (void)state;
+    bool mended = false;
+    keeper_mend(&keeper, 1);
+    turn_tries(TRIES(1));
+    keeper_mend(&keeper, 1);
+    turn_tries(TRIES(1));
+    for (uint64_t sale_id = 2; sale_id < 3 + KEEPER_MENDED; sale_id++) {
+        world.count = 0;
+        keeper_mend(&keeper, sale_id);
+        rebuilds_do(&keeper);
+        for (int i = 0; i < world.count; i++) mended = mended || (world.tried[i] == 1 && world.anyway[i]);
+    }
+    assert_true(mended);
+}
+
 /* The one that does not answer is asked for all the time, and yet is not the first again. */
 static void those_behind_one_that_does_not_answer_are_built_in_the_next_turn(void **state)
 {
@@ -178,6 +214,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(asked_often_it_is_done_once),
+        CASE(a_mend_that_comes_soon_after_another_is_done_later),
+        CASE(a_mend_that_waits_is_not_forgotten_for_others),
         CASE(those_behind_one_that_does_not_answer_are_built_in_the_next_turn),
         CASE(a_mend_that_was_waited_for_in_vain_is_tried_again),
         CASE(mends_of_one_that_is_away_leave_room_for_others),
