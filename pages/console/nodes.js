@@ -7,7 +7,7 @@ import { text, textHas } from '../shared/text.js';
 import { heading, outcome, repeat } from './parts.js';
 import { bytes, duration, microseconds } from './rates.js';
 
-const KINDS = { ready: 'good', draining: 'warn', silent: 'bad', disk_failed: 'bad', no_redis: 'bad', no_ledger: 'bad' };
+const KINDS = { ready: 'good', draining: 'warn', silent: 'bad', disk_failed: 'bad', no_redis: 'bad', no_number: 'bad', no_ledger: 'bad' };
 
 /* Each: key, how it is shown, and whether it is worth a look. */
 const LOADS = [

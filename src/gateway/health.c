@@ -62,6 +62,8 @@ const char *ready_objection(struct server *server, const char **word)
         { status.poisoned, "disk_failed", "The disk has failed; see the log." },
         { status.shared && !status.redis_up, "no_redis",
           "Redis cannot be reached from here; send new requests to another." },
+        { status.shared && !status.numbered, "no_number",
+          "The number of this node has not been renewed, or is another's; send new requests to another." },
         { status.shared && !status.selling, "no_ledger",
           "The ledger cannot be reached from here; send new requests to another." },
     };

@@ -396,20 +396,6 @@ def test_a_new_sale_is_known_to_the_others_at_once(nodes):
         eventually(lambda sale=sale: other.show(sale)["state"] == "paused")
 
 
-def test_a_number_is_of_one_node(nodes):
-    one = nodes.start("--node", "7")
-    two = nodes.make("--node", "7")
-    two.start_unready()
-    assert two.wait(60) == 1
-    assert "another node has the number 7" in two.log()
-    nodes.servers.remove(two)
-    chosen = nodes.start()
-    assert "this is node " in chosen.log()
-    one.kill()  # its number is free once the lease that it left behind has ended
-    one.start()
-    assert nodes.redis().get(f"{PREFIX}node:7")
-
-
 def test_a_ledger_that_is_away_does_not_stop_what_redis_knows(nodes):
     """Nothing is sold, and counts are told, while the database is stopped; then it goes on."""
     shop = Shop(nodes.start())

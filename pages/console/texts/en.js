@@ -264,6 +264,7 @@ export default {
   'node.silent': 'Silent',
   'node.disk_failed': 'Disk failed',
   'node.no_redis': 'No Redis',
+  'node.no_number': 'No number',
   'node.no_ledger': 'No ledger',
 
   'limits.lead': 'How much may come. A change counts from the next request on, at the server that answers you, until it is started again; what is to last stands in its configuration.',

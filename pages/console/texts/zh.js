@@ -264,6 +264,7 @@ export default {
   'node.silent': '失联',
   'node.disk_failed': '磁盘故障',
   'node.no_redis': '连不上 Redis',
+  'node.no_number': '没有编号',
   'node.no_ledger': '连不上账本',
 
   'limits.lead': '允许来多少。修改从下一个请求起在正在为您服务的服务器上生效，直到它重新启动；要长期有效请写入配置。',

@@ -198,6 +198,7 @@ static void errands_told_do(struct keeper *keeper)
 
 static void turn(struct keeper *keeper)
 {
+    lease_keep(&keeper->lease, keeper); /* first: without it nothing is sold here */
     fetches_do(keeper);
     rebuilds_do(keeper);
     errands_told_do(keeper);

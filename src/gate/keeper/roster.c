@@ -90,7 +90,7 @@ void roster_keep(struct keeper *keeper)
     struct roster *roster = &keeper->roster;
     uint32_t number = numbers_node(&keeper->remote->numbers);
     char key[OWNED_KEY_BYTES], field[16], forget[24], report[GATE_REPORT_BYTES + 1];
-    if (!keeper->lease.held || mono_ms() < roster->due_ms) return;
+    if (!keeper->lease.held || keeper->lease.lost || mono_ms() < roster->due_ms) return;
     roster->due_ms = mono_ms() + ROSTER_MS;
     pthread_mutex_lock(&roster->lock);
     memcpy(report, roster->report, sizeof report);
@@ -106,7 +106,7 @@ void roster_keep(struct keeper *keeper)
 void roster_leave(struct keeper *keeper)
 {
     char key[OWNED_KEY_BYTES], field[16];
-    if (!keeper->lease.held) return;
+    if (!keeper->lease.held || keeper->lease.lost) return;
     roster_key(keeper, key);
     snprintf(field, sizeof field, "%u", numbers_node(&keeper->remote->numbers));
     const struct slice argv[] = { SLICE("HDEL"), slice_of(key), slice_of(field) };

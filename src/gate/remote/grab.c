@@ -143,14 +143,18 @@ static void take_answered(struct redis_call *call, const struct redis_reply *rep
     flight_wait(flight);
 }
 
-/* False: the sale is over, or there never was one; whoever could not know has asked gate_meet() before. */
+/* False: the sale is over, or there never was one (whoever could not know has asked gate_meet() before), or this node may
+ * make no orders at present. */
 static bool take_ready(struct flight *flight)
 {
     struct remote *remote = flight->lane->remote;
-    if (flight->number == 0)
-        flight->number = numbers_next_of(&remote->numbers, flight->sale_id, remote_now_ms(&remote->gate));
-    if (shelf_epoch(remote->shelf, flight->sale_id, &flight->epoch)) return true;
-    take_refused(flight, flight->unknown ? VERDICT_UNKNOWN : VERDICT_NO_SUCH_SALE);
+    enum verdict verdict = flight->unknown ? VERDICT_UNKNOWN : VERDICT_NO_SUCH_SALE;
+    if (shelf_epoch(remote->shelf, flight->sale_id, &flight->epoch)) {
+        if (flight->number == 0) flight->number = remote_number(remote, flight->sale_id);
+        if (flight->number != 0) return true;
+        verdict = VERDICT_BUSY;
+    }
+    take_refused(flight, verdict);
     return false;
 }
 

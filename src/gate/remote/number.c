@@ -9,27 +9,51 @@
 #define COUNT_MASK ((UINT64_C(1) << COUNT_BITS) - 1)
 _Static_assert(NUMBER_MARKS == 1 << MARK_BITS && NODES_MAX < 1 << NODE_BITS, "each has its bits");
 
+/* Milliseconds and count, and as they stand in a number. */
 static uint64_t stamp_of(uint64_t ms)
 {
     return (ms > SINCE_MS ? ms - SINCE_MS : 0) << COUNT_BITS;
 }
 
-void numbers_init(struct numbers *numbers, uint32_t node, uint64_t floor_ms)
+static uint64_t stamp_in(uint64_t number)
 {
-    assert(node >= 1 && node <= NODES_MAX);
-    atomic_store(&numbers->node, node);
-    atomic_store(&numbers->last, stamp_of(floor_ms));
+    return (number >> NODE_BITS & ~COUNT_MASK) | (number & COUNT_MASK);
 }
 
-void numbers_rename(struct numbers *numbers, uint32_t node)
+static uint32_t node_in(uint64_t number)
+{
+    return (uint32_t)(number >> COUNT_BITS & NODES_MAX);
+}
+
+static uint64_t number_of(uint64_t stamp, uint32_t node)
+{
+    return ((stamp & ~COUNT_MASK) << NODE_BITS) | ((uint64_t)node << COUNT_BITS) | (stamp & COUNT_MASK);
+}
+
+void numbers_lease(struct numbers *numbers, uint32_t node, uint64_t floor_ms, uint64_t until_ms)
 {
     assert(node >= 1 && node <= NODES_MAX);
-    atomic_store(&numbers->node, node);
+    uint64_t floor = stamp_of(floor_ms), last = atomic_load(&numbers->last), next;
+    do {
+        uint64_t stamp = stamp_in(last);
+        next = number_of(stamp > floor ? stamp : floor, node);
+    } while (!atomic_compare_exchange_weak(&numbers->last, &last, next));
+    atomic_store(&numbers->until_ms, until_ms);
+}
+
+void numbers_extend(struct numbers *numbers, uint64_t until_ms)
+{
+    atomic_store(&numbers->until_ms, until_ms);
+}
+
+bool numbers_are_given(const struct numbers *numbers, uint64_t mono_ms)
+{
+    return mono_ms < atomic_load_explicit(&numbers->until_ms, memory_order_acquire);
 }
 
 uint32_t numbers_node(const struct numbers *numbers)
 {
-    return atomic_load_explicit(&numbers->node, memory_order_relaxed);
+    return node_in(atomic_load_explicit(&numbers->last, memory_order_relaxed));
 }
 
 uint32_t sale_mark(uint64_t sale_id)
@@ -37,20 +61,16 @@ uint32_t sale_mark(uint64_t sale_id)
     return (uint32_t)(sale_id % NUMBER_MARKS);
 }
 
-uint64_t numbers_next_of(struct numbers *numbers, uint64_t sale_id, uint64_t wall_ms)
+uint64_t numbers_next(struct numbers *numbers, uint64_t sale_id, uint64_t wall_ms, uint64_t mono_ms)
 {
+    if (!numbers_are_given(numbers, mono_ms)) return 0;
     uint64_t stamp = stamp_of(wall_ms), last = atomic_load_explicit(&numbers->last, memory_order_relaxed), next;
     do {
-        next = stamp > last ? stamp : last + NUMBER_MARKS;
+        uint64_t before = stamp_in(last);
+        next = number_of(stamp > before ? stamp : before + NUMBER_MARKS, node_in(last));
     } while (
         !atomic_compare_exchange_weak_explicit(&numbers->last, &last, next, memory_order_relaxed, memory_order_relaxed));
-    return ((next & ~COUNT_MASK) << NODE_BITS) | ((uint64_t)numbers_node(numbers) << COUNT_BITS) | (next & COUNT_MASK) |
-           sale_mark(sale_id);
-}
-
-uint64_t numbers_next(struct numbers *numbers, uint64_t wall_ms)
-{
-    return numbers_next_of(numbers, 0, wall_ms);
+    return next | sale_mark(sale_id);
 }
 
 uint64_t number_first(uint64_t ms)
@@ -65,7 +85,7 @@ uint64_t number_ms(uint64_t number)
 
 bool number_is_of_a_node(uint64_t number)
 {
-    return (number >> COUNT_BITS & NODES_MAX) != 0;
+    return node_in(number) != 0;
 }
 
 uint32_t number_mark(uint64_t number)

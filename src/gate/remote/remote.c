@@ -21,6 +21,12 @@ uint64_t remote_now_ms(const struct gate *base)
     return last_ms > now_ms ? last_ms : now_ms;
 }
 
+uint64_t remote_number(struct remote *remote, uint64_t sale_id)
+{
+    uint64_t now_ms = remote_now_ms(&remote->gate);
+    return numbers_next(&remote->numbers, sale_id, now_ms, mono_ms());
+}
+
 void remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts)
 {
     remote_saw_time(remote, counts->at_ms);
@@ -238,7 +244,8 @@ static void remote_status(struct gate *base, struct gate_status *out)
     out->usage.sales = shelf_size(remote->shelf);
     out->redis_up = redis.connected;
     out->ledger_up = !filer_failing(remote->filer);
-    out->selling = out->redis_up && (out->ledger_up || remote->options.ack != GATE_ACK_LEDGER);
+    out->numbered = numbers_are_given(&remote->numbers, mono_ms());
+    out->selling = out->redis_up && out->numbered && (out->ledger_up || remote->options.ack != GATE_ACK_LEDGER);
     out->unfiled = keeper.entries;
     out->unfiled_oldest_ms = keeper.oldest_ms;
     out->errands = keeper.errands;

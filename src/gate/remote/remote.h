@@ -179,6 +179,8 @@ struct slice reply_text(const struct redis_reply *reply, size_t at); /* empty wh
 uint64_t reply_number(const struct redis_reply *reply, size_t at);   /* also of a text; 0 where there is none */
 /* Redis's clock was at this. */
 void remote_saw_time(struct remote *remote, uint64_t at_ms);
+/* The next number of this node; 0: it may give none at present, which is BUSY. */
+uint64_t remote_number(struct remote *remote, uint64_t sale_id);
 /* The counts of a sale were these. */
 void remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts);
 /* Whether the ledger says so, which has the last word: closed, and holds nothing. */

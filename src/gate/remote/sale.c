@@ -215,8 +215,12 @@ void remote_stock(struct gate_lane *base, struct asker *asker, uint64_t sale_id,
     } else if (!shelf_sale(remote->shelf, sale_id, &sale) || !asker_may_know(&change->asker, &sale)) {
         change_end(change, VERDICT_NO_SUCH_SALE);
     } else {
-        change->number = numbers_next(&remote->numbers, remote_now_ms(&remote->gate));
+        change->number = remote_number(remote, 0);
         change->repeatable = true; /* by that */
-        withdraw_ask(change);
+        if (change->number == 0) {
+            change_end(change, VERDICT_BUSY);
+        } else {
+            withdraw_ask(change);
+        }
     }
 }
