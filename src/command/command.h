@@ -46,7 +46,7 @@ struct command_gate {
 };
 bool command_gate(struct command_gate *out, const struct config *config);
 /* Scripts of that Redis: the gate's by their names there, then those of others. */
-enum { COMMAND_SCRIPT_SPEND = GATE_SCRIPT_COUNT, COMMAND_SCRIPT_COUNT };
+enum { COMMAND_SCRIPT_SPEND = GATE_SCRIPT_COUNT, COMMAND_SCRIPT_GOSSIP, COMMAND_SCRIPT_COUNT };
 /* What contradicts itself among the options of the gate, as a sentence; NULL: nothing. */
 const char *command_gate_objection(const struct config *config);
 /* Locks the data folder, which must be there and not be in use. False: said why on standard error. */

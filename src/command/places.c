@@ -2,6 +2,7 @@
 #include "base/secret_file.h"
 #include "command/command.h"
 #include "guard/exchange.h"
+#include "guard/gossip.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
@@ -128,6 +129,7 @@ bool command_gate(struct command_gate *out, const struct config *config)
     }
     memcpy(scripts, gate_scripts, sizeof gate_scripts);
     scripts[COMMAND_SCRIPT_SPEND] = exchange_script;
+    scripts[COMMAND_SCRIPT_GOSSIP] = gossip_script;
     out->redis.scripts = scripts;
     out->redis.scripts_count = COMMAND_SCRIPT_COUNT;
     return redis_passwords_take(&out->redis, config);

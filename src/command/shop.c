@@ -163,6 +163,7 @@ enum fault shop_share_limits(const struct shop *shop, struct guard *guard)
     const struct exchange_options options = {
         .redis = shop->redis,
         .script = COMMAND_SCRIPT_SPEND,
+        .script_gossip = COMMAND_SCRIPT_GOSSIP,
         .prefix = shop->config->redis_prefix,
         .nodes = nodes_count,
         .arg = shop->gate,

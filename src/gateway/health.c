@@ -119,7 +119,7 @@ static size_t shared_render(char *out, size_t size, const struct gate_status *ga
         { "stampede_nodes", "Nodes of the shop, as far as this one knows.", gate->nodes },
         { "stampede_limits_shared", "1 while limits count on all nodes together, 0 while on this one alone.",
           limits->answers },
-        { "stampede_limits_told", "Times that other nodes were told of a user or an address.", limits->told },
+        { "stampede_limits_told", "Times that other nodes were told of a user, an address or a login.", limits->told },
         { "stampede_limits_untold", "Times that they could not be.", limits->untold },
         { "stampede_redis_up", "1 while this node is connected to every master.", gate->redis_up },
         { "stampede_ledger_up", "1 while the ledger takes what this node files.", gate->ledger_up },

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "guard/gossip.h"
 #include "guard/tally.h"
 
 #include <inttypes.h>
@@ -52,6 +53,7 @@ struct exchange {
     uint64_t nodes_ms, asked_ms, told_ms; /* when these were last done */
     uint32_t nodes;
     struct group groups[TALLY_GROUPS];
+    struct gossip *gossip;
     _Atomic bool answers;
     _Atomic uint64_t told, lost;
 };
@@ -165,6 +167,7 @@ static void on_tick(uv_timer_t *timer)
         if (group->count > 0) exchange->told_ms = now_ms;
         if (group->count > 0 || quiet) group_tell(group, now_ns);
     }
+    if (gossip_talk(exchange->gossip, exchange->client, now_ms)) exchange->told_ms = now_ms;
 }
 
 static void handles_close(struct exchange *exchange)
@@ -217,6 +220,7 @@ static enum fault exchange_loop(struct exchange *exchange)
     exchange->stop.data = exchange->wake.data = exchange->tick.data = exchange;
     exchange->handled = true;
     allowance_on_spent(exchange->options.allowance, wake_up, exchange);
+    logins_on_noted(exchange->options.logins, wake_up, exchange);
     uv_timer_start(&exchange->tick, on_tick, EXCHANGE_MS, EXCHANGE_MS);
     return redis_client_open(&exchange->client, exchange->options.redis, &exchange->loop);
 }
@@ -229,7 +233,11 @@ enum fault exchange_open(struct exchange **out, const struct exchange_options *o
     exchange->nodes = 1;
     atomic_store(&exchange->answers, true);
     groups_make(exchange);
-    enum fault fault = exchange_loop(exchange);
+    const struct gossip_options gossip = {
+        .logins = options->logins, .script = options->script_gossip, .prefix = options->prefix, .time_ms = EXCHANGE_SLOW_MS
+    };
+    enum fault fault = gossip_open(&exchange->gossip, &gossip);
+    if (fault == FAULT_NONE) fault = exchange_loop(exchange);
     if (fault == FAULT_NONE && pthread_create(&exchange->thread, NULL, exchange_run, exchange) != 0) fault = FAULT_MEMORY;
     if (fault != FAULT_NONE) {
         exchange_close(exchange);
@@ -252,12 +260,15 @@ void exchange_close(struct exchange *exchange)
         uv_run(&exchange->loop, UV_RUN_DEFAULT);
     }
     if (exchange->looped) uv_loop_close(&exchange->loop);
+    gossip_close(exchange->gossip);
     free(exchange);
 }
 
 void exchange_status(const struct exchange *exchange, struct exchange_status *out)
 {
     out->answers = atomic_load(&exchange->answers);
-    out->told = atomic_load(&exchange->told);
-    out->lost = atomic_load(&exchange->lost);
+    struct gossip_status gossip;
+    gossip_status(exchange->gossip, &gossip);
+    out->told = atomic_load(&exchange->told) + gossip.told;
+    out->lost = atomic_load(&exchange->lost) + gossip.lost;
 }

@@ -10,6 +10,7 @@
 #define STAMPEDE_GUARD_EXCHANGE_H
 
 #include "guard/allowance.h"
+#include "guard/logins.h"
 #include "redis/redis.h"
 
 #define EXCHANGE_MS 5        /* between two tellings, while there is something to tell */
@@ -21,7 +22,8 @@ extern const struct redis_script exchange_script;
 struct exchange_options {
     struct allowance *allowance; /* that shares; the caller's */
     struct redis *redis;         /* the caller's */
-    int script;                  /* among those of redis: the number of exchange_script */
+    struct logins *logins;       /* that are told and heard of on the same thread (guard/gossip.h); the caller's */
+    int script, script_gossip;   /* among those of redis: the numbers of exchange_script and gossip_script */
     const char *prefix;          /* of every key */
     /* How many nodes there are; asked some times a second, on the exchange's thread. */
     uint32_t (*nodes)(void *arg);
@@ -32,7 +34,7 @@ void exchange_close(struct exchange *exchange);
 
 struct exchange_status {
     bool answers;  /* Redis does, in time */
-    uint64_t told; /* buckets that were told, each time counted */
+    uint64_t told; /* buckets, and what happened to logins, that were told, each time counted */
     uint64_t lost; /* those that nobody was told, because Redis did not answer */
 };
 void exchange_status(const struct exchange *exchange, struct exchange_status *out); /* any thread */

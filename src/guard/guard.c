@@ -272,6 +272,8 @@ enum fault guard_share(struct guard *guard, const struct exchange_options *optio
 {
     struct exchange_options with = *options;
     with.allowance = guard->allowance;
+    with.logins = guard->logins;
+    logins_agree(guard->logins, secret);
     enum fault fault = allowance_share(guard->allowance, secret);
     return fault == FAULT_NONE ? exchange_open(&guard->exchange, &with) : fault;
 }
@@ -284,7 +286,7 @@ void guard_sharing(const struct guard *guard, struct guard_sharing *out)
     exchange_status(guard->exchange, &status);
     out->answers = status.answers;
     out->told = status.told;
-    out->untold = status.lost + allowance_untold(guard->allowance);
+    out->untold = status.lost + allowance_untold(guard->allowance) + logins_untold(guard->logins);
 }
 
 void guard_close(struct guard *guard)

@@ -61,14 +61,14 @@ struct guard {
 };
 
 enum fault guard_open(struct guard **out, const struct guard_options *options) MUST_USE;
-/* What one user and one address may send is shared with other nodes from here on; before the first request. The allowance of
- * the options is filled in; the secret is that of all nodes. */
+/* What one user and one address may send, and tries to log in, are shared with other nodes from here on; before the first
+ * request. The allowance and the logins of the options are filled in; the secret is that of all nodes. */
 struct exchange_options;
 enum fault guard_share(struct guard *guard, const struct exchange_options *options, const uint8_t secret[16]) MUST_USE;
 struct guard_sharing {
     bool shared;           /* else the rest means nothing */
     bool answers;          /* Redis does, in time; else the limits of this node alone hold */
-    uint64_t told, untold; /* times that a user or an address was told to the others, or could not be */
+    uint64_t told, untold; /* times that a user, an address or a login was told to the others, or could not be */
 };
 void guard_sharing(const struct guard *guard, struct guard_sharing *out); /* any thread */
 void guard_close(struct guard *guard);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define WAYS 8
+#define NOTES 1024
 
 /* Something that is remembered for a while and makes wait: an address, a pair of account and address, that the pair has
  * logged in, or that it has failed. idle_ms in the past is the same as never seen. */
@@ -38,6 +39,11 @@ struct logins {
     struct tries *accounts;
     uint64_t set_mask;
     uint8_t secret[16];
+    void (*wake)(void *arg); /* NULL: nothing is noted */
+    void *wake_arg;
+    struct login_event notes[NOTES]; /* a ring: those from notes_first on */
+    uint32_t notes_first, notes_count;
+    uint64_t untold;
 };
 
 _Static_assert(LOGIN_PAIR_WAIT_MS_MAX < LOGIN_PAIR_QUIET_MS, "nobody is forgotten while they wait");
@@ -195,22 +201,33 @@ static uint64_t tries_wait(const struct tries *tries, int max, uint64_t now_ms)
     return live < max ? 0 : sorted[live - max] - now_ms;
 }
 
-static void tries_add(struct tries *tries, uint64_t now_ms)
+/* NULL: none counts. */
+static uint64_t *tries_oldest(struct tries *tries, uint64_t now_ms)
 {
+    uint64_t *oldest = NULL;
+    for (int i = 0; i < LOGIN_TRIES_MAX; i++) {
+        uint64_t *one = &tries->ends_ms[i];
+        if (*one > now_ms && (oldest == NULL || *one < *oldest)) oldest = one;
+    }
+    return oldest;
+}
+
+/* Beyond max, which only what another node let through can be, it counts from when the oldest stops to. */
+static void tries_add(struct tries *tries, int max, uint64_t now_ms)
+{
+    if (tries_live(tries, now_ms) >= max) {
+        *tries_oldest(tries, now_ms) += LOGIN_TRIES_SPAN_MS;
+        return;
+    }
     int at = 0;
-    while (at < LOGIN_TRIES_MAX && tries->ends_ms[at] > now_ms) at++;
-    assert(at < LOGIN_TRIES_MAX);
+    while (tries->ends_ms[at] > now_ms) at++;
     tries->ends_ms[at] = now_ms + LOGIN_TRIES_SPAN_MS;
 }
 
 /* One try less. The oldest goes, whichever it was: so no failed one stops to count before its time. */
 static void tries_remove(struct tries *tries, uint64_t now_ms)
 {
-    uint64_t *oldest = NULL;
-    for (int i = 0; tries != NULL && i < LOGIN_TRIES_MAX; i++) {
-        uint64_t *one = &tries->ends_ms[i];
-        if (*one > now_ms && (oldest == NULL || *one < *oldest)) oldest = one;
-    }
+    uint64_t *oldest = tries != NULL ? tries_oldest(tries, now_ms) : NULL;
     if (oldest != NULL) *oldest = 0;
 }
 
@@ -240,35 +257,31 @@ static uint64_t account_wait(struct logins *logins, const struct asker *asker, b
     return wait_ms;
 }
 
-static bool try_locked(struct logins *logins, const struct asker *asker, uint64_t *retry_ms)
+static bool asker_is_known(const struct logins *logins, const struct asker *asker)
+{
+    return mark_find(logins, logins->known, asker->pair, asker->now_ms) != NULL;
+}
+
+static uint64_t asker_wait(struct logins *logins, const struct asker *asker)
 {
     uint64_t now_ms = asker->now_ms;
-    bool known = mark_find(logins, logins->known, asker->pair, now_ms) != NULL;
-
+    bool known = asker_is_known(logins, asker);
     uint64_t wait_ms = mark_wait(mark_find(logins, logins->pairs, asker->pair, now_ms), now_ms);
     if (!known) wait_ms = larger(wait_ms, mark_wait(mark_find(logins, logins->addresses, asker->address, now_ms), now_ms));
-    wait_ms = larger(wait_ms, account_wait(logins, asker, known));
-    *retry_ms = wait_ms;
-    if (wait_ms > 0) return false;
+    return larger(wait_ms, account_wait(logins, asker, known));
+}
 
-    tries_add(tries_make(logins, asker->account, now_ms), now_ms);
-    /* Counted now, not when it has failed: many tries sent at once would all come before the first failure. */
+/* Counted now, not when it has failed: many tries sent at once would all come before the first failure. */
+static void tried_locked(struct logins *logins, const struct asker *asker)
+{
+    uint64_t now_ms = asker->now_ms;
+    int max = asker_is_known(logins, asker) ? LOGIN_TRIES_MAX : LOGIN_TRIES_MAX - LOGIN_TRIES_KEPT;
+    tries_add(tries_make(logins, asker->account, now_ms), max, now_ms);
     struct mark *pair = mark_make(logins, logins->pairs, asker->pair, now_ms);
     pair->count++;
     pair->idle_ms = now_ms + LOGIN_PAIR_QUIET_MS;
     if (pair->count >= LOGIN_PAIR_TRIES)
         pair->free_ms = now_ms + wait_grown(LOGIN_PAIR_WAIT_MS, pair->count - LOGIN_PAIR_TRIES, LOGIN_PAIR_WAIT_MS_MAX);
-    return true;
-}
-
-bool logins_may_try(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms,
-                    uint64_t *retry_ms)
-{
-    struct asker asker = asker_of(logins, account, address, now_ms);
-    pthread_mutex_lock(&logins->lock);
-    bool pass = try_locked(logins, &asker, retry_ms);
-    pthread_mutex_unlock(&logins->lock);
-    return pass;
 }
 
 static void address_forgive(struct mark *mark, uint64_t now_ms)
@@ -279,11 +292,10 @@ static void address_forgive(struct mark *mark, uint64_t now_ms)
     mark->last_ms += forgiven * LOGIN_ADDRESS_FORGIVE_MS;
 }
 
-void logins_failed(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms)
+static void failed_locked(struct logins *logins, const struct asker *asker)
 {
-    struct asker asker = asker_of(logins, account, address, now_ms);
-    pthread_mutex_lock(&logins->lock);
-    struct mark *mark = mark_make(logins, logins->addresses, asker.address, now_ms);
+    uint64_t now_ms = asker->now_ms;
+    struct mark *mark = mark_make(logins, logins->addresses, asker->address, now_ms);
     address_forgive(mark, now_ms);
     mark->count++;
     if (mark->count > LOGIN_ADDRESS_FAILURES) {
@@ -295,34 +307,131 @@ void logins_failed(struct logins *logins, struct slice account, const struct add
     }
     mark->idle_ms = larger(mark->free_ms, now_ms + mark->count * LOGIN_ADDRESS_FORGIVE_MS);
 
-    struct mark *failed = mark_make(logins, logins->failed, asker.pair, now_ms);
+    struct mark *failed = mark_make(logins, logins->failed, asker->pair, now_ms);
     failed->count++;
     failed->idle_ms = now_ms + LOGIN_STRANGER_MS;
+}
+
+static void succeeded_locked(struct logins *logins, const struct asker *asker)
+{
+    struct mark *pair = mark_find(logins, logins->pairs, asker->pair, asker->now_ms);
+    if (pair != NULL) *pair = (struct mark){ 0 };
+    tries_remove(tries_find(logins, asker->account), asker->now_ms);
+    struct mark *known = mark_make(logins, logins->known, asker->pair, asker->now_ms);
+    known->count = 1;
+    known->idle_ms = asker->now_ms + LOGIN_KNOWN_MS;
+}
+
+static void untried_locked(struct logins *logins, const struct asker *asker)
+{
+    struct mark *pair = mark_find(logins, logins->pairs, asker->pair, asker->now_ms);
+    if (pair != NULL && pair->count > 0) {
+        pair->count--;
+        pair->free_ms = asker->now_ms;
+    }
+    tries_remove(tries_find(logins, asker->account), asker->now_ms);
+}
+
+static void (*const happened[LOGIN_NEWS_COUNT])(struct logins *logins, const struct asker *asker) = {
+    [LOGIN_TRIED] = tried_locked,
+    [LOGIN_FAILED] = failed_locked,
+    [LOGIN_SUCCEEDED] = succeeded_locked,
+    [LOGIN_UNTRIED] = untried_locked,
+};
+
+static void note_locked(struct logins *logins, enum login_news news, const struct asker *asker)
+{
+    if (logins->wake == NULL) return;
+    if (logins->notes_count == NOTES) {
+        logins->untold++;
+        return;
+    }
+    logins->notes[(logins->notes_first + logins->notes_count++) % NOTES] = (struct login_event){
+        .news = news, .account = asker->account, .address = asker->address, .pair = asker->pair
+    };
+    logins->wake(logins->wake_arg);
+}
+
+/* It happened here. */
+static void happens(struct logins *logins, enum login_news news, const struct asker *asker)
+{
+    pthread_mutex_lock(&logins->lock);
+    happened[news](logins, asker);
+    note_locked(logins, news, asker);
     pthread_mutex_unlock(&logins->lock);
+}
+
+bool logins_may_try(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms,
+                    uint64_t *retry_ms)
+{
+    struct asker asker = asker_of(logins, account, address, now_ms);
+    pthread_mutex_lock(&logins->lock);
+    *retry_ms = asker_wait(logins, &asker);
+    bool pass = *retry_ms == 0;
+    if (pass) {
+        tried_locked(logins, &asker);
+        note_locked(logins, LOGIN_TRIED, &asker);
+    }
+    pthread_mutex_unlock(&logins->lock);
+    return pass;
+}
+
+void logins_failed(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms)
+{
+    struct asker asker = asker_of(logins, account, address, now_ms);
+    happens(logins, LOGIN_FAILED, &asker);
 }
 
 void logins_succeeded(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms)
 {
     struct asker asker = asker_of(logins, account, address, now_ms);
-    pthread_mutex_lock(&logins->lock);
-    struct mark *pair = mark_find(logins, logins->pairs, asker.pair, now_ms);
-    if (pair != NULL) *pair = (struct mark){ 0 };
-    tries_remove(tries_find(logins, asker.account), now_ms);
-    struct mark *known = mark_make(logins, logins->known, asker.pair, now_ms);
-    known->count = 1;
-    known->idle_ms = now_ms + LOGIN_KNOWN_MS;
-    pthread_mutex_unlock(&logins->lock);
+    happens(logins, LOGIN_SUCCEEDED, &asker);
 }
 
 void logins_untried(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms)
 {
     struct asker asker = asker_of(logins, account, address, now_ms);
+    happens(logins, LOGIN_UNTRIED, &asker);
+}
+
+void logins_agree(struct logins *logins, const uint8_t secret[16])
+{
+    memcpy(logins->secret, secret, sizeof(logins->secret));
+}
+
+void logins_on_noted(struct logins *logins, void (*wake)(void *arg), void *arg)
+{
+    logins->wake_arg = arg;
+    logins->wake = wake;
+}
+
+uint32_t logins_noted(struct logins *logins, struct login_event *out, uint32_t max)
+{
+    uint32_t count = 0;
     pthread_mutex_lock(&logins->lock);
-    struct mark *pair = mark_find(logins, logins->pairs, asker.pair, now_ms);
-    if (pair != NULL && pair->count > 0) {
-        pair->count--;
-        pair->free_ms = now_ms;
+    for (; count < max && logins->notes_count > 0; logins->notes_count--) {
+        out[count++] = logins->notes[logins->notes_first];
+        logins->notes_first = (logins->notes_first + 1) % NOTES;
     }
-    tries_remove(tries_find(logins, asker.account), now_ms);
+    pthread_mutex_unlock(&logins->lock);
+    return count;
+}
+
+uint64_t logins_untold(struct logins *logins)
+{
+    pthread_mutex_lock(&logins->lock);
+    uint64_t untold = logins->untold;
+    pthread_mutex_unlock(&logins->lock);
+    return untold;
+}
+
+void logins_hear(struct logins *logins, const struct login_event *event, uint64_t then_ms)
+{
+    assert(event->news < LOGIN_NEWS_COUNT);
+    const struct asker asker = {
+        .account = event->account, .address = event->address, .pair = event->pair, .now_ms = then_ms
+    };
+    pthread_mutex_lock(&logins->lock);
+    happened[event->news](logins, &asker);
     pthread_mutex_unlock(&logins->lock);
 }

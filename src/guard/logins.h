@@ -14,6 +14,11 @@
  * - The address: after LOGIN_ADDRESS_FAILURES failures a wait that grows up to 30 s. One failure is forgiven every 2 s.
  *   Successes forgive nothing: whoever guesses may have an account of their own.
  *
+ * Nodes of several machines count together: each notes what it has let through and what became of it, and is told what
+ * others have noted (guard/gossip.h), which counts as if it had happened here. What several nodes let through before they
+ * heard of each other may be more than LOGIN_TRIES_MAX; it is a debt, and each such try counts for a minute after the
+ * others.
+ *
  * Names are hashed, never looked up: an account that does not exist behaves as one that does. Memory is fixed; in a full
  * table whoever has tried least is forgotten first. Addresses count by their rate key. Times are mono_ms(). Any thread; one
  * short lock, which only logins take. */
@@ -61,5 +66,22 @@ void logins_failed(struct logins *logins, struct slice account, const struct add
 void logins_succeeded(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms);
 /* The password was not looked at after all, because we were too busy: the try never was. */
 void logins_untried(struct logins *logins, struct slice account, const struct address *address, uint64_t now_ms);
+
+/* What happened to a login, as nodes tell each other: hashes, no names. */
+enum login_news { LOGIN_TRIED, LOGIN_FAILED, LOGIN_SUCCEEDED, LOGIN_UNTRIED, LOGIN_NEWS_COUNT };
+struct login_event {
+    uint64_t news;
+    uint64_t account, address, pair;
+};
+
+/* Before the first try: the secret that other nodes have, too; and that what happens from now on is noted, and wake() called
+ * each time, on any thread and under the lock. */
+void logins_agree(struct logins *logins, const uint8_t secret[16]);
+void logins_on_noted(struct logins *logins, void (*wake)(void *arg), void *arg);
+/* What was noted since, oldest first, at most max; how many. */
+uint32_t logins_noted(struct logins *logins, struct login_event *out, uint32_t max);
+uint64_t logins_untold(struct logins *logins); /* what could not be noted, because nobody asked for what was */
+/* The same happened at another node, at this time. */
+void logins_hear(struct logins *logins, const struct login_event *event, uint64_t then_ms);
 
 #endif
