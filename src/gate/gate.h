@@ -235,6 +235,7 @@ struct gate_status {
     uint32_t nodes;                      /* that there are, as far as is known */
     bool redis_up, ledger_up;            /* as this node sees them */
     bool numbered;                       /* its number is its own: it may make orders */
+    const char *redis_refuses;           /* NULL, or why Redis, which is reached, takes no writes, and what to do */
     bool selling;                        /* grabs can be answered with a win */
     uint64_t seq_filed;                  /* decisions of this node, counted, that the ledger has or has refused */
     uint64_t unfiled, unfiled_oldest_ms; /* in the streams of all nodes */

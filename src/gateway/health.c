@@ -60,6 +60,7 @@ const char *ready_objection(struct server *server, const char **word)
     } rows[] = {
         { atomic_load(&server->draining), "draining", "The server is draining; send new requests to another." },
         { status.poisoned, "disk_failed", "The disk has failed; see the log." },
+        { status.shared && status.redis_refuses != NULL, "no_redis", status.redis_refuses },
         { status.shared && !status.redis_up, "no_redis",
           "Redis cannot be reached from here; send new requests to another." },
         { status.shared && !status.numbered, "no_number",
@@ -121,7 +122,7 @@ static size_t shared_render(char *out, size_t size, const struct gate_status *ga
           limits->answers },
         { "stampede_limits_told", "Times that other nodes were told of a user, an address or a login.", limits->told },
         { "stampede_limits_untold", "Times that they could not be.", limits->untold },
-        { "stampede_redis_up", "1 while this node is connected to every master.", gate->redis_up },
+        { "stampede_redis_up", "1 while this node is connected to every master, and they take writes.", gate->redis_up },
         { "stampede_ledger_up", "1 while the ledger takes what this node files.", gate->ledger_up },
         { "stampede_redis_latency_microseconds", "What an answer of Redis takes at present.", gate->redis_latency_us },
         { "stampede_redis_in_flight", "Calls to Redis that are under way.", gate->redis_in_flight },

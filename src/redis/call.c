@@ -228,6 +228,8 @@ static void call_refused(struct redis_node *node, struct redis_call *call, const
         snprintf(asked, sizeof(asked), "%.*s", command.len < sizeof(asked) ? (int)command.len : 0, command.data);
     facts_explain(&question, asked, reply->text, sentence);
     redis_say(node->client->redis, sentence);
+    const char *advice = error_advice(reply->text);
+    if (advice != NULL) redis_note_refusal(node->client->redis, advice);
     call_finish(node->client, call, REDIS_REFUSED, reply);
 }
 

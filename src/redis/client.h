@@ -28,6 +28,14 @@ struct redis_said {
     char sentence[REDIS_SENTENCE_BYTES];
 };
 
+/* A server takes no writes when it has refused some for so long, with no longer pause between them. Every node has one to
+ * make each second (gate/keeper/roster.h). */
+#define REFUSAL_MS 2000
+struct redis_refusal {
+    const char *advice;
+    uint64_t first_ms, last_ms;
+};
+
 struct redis {
     struct redis_options options;
     char sha1[REDIS_SCRIPTS_MAX][SHA1_TEXT_BYTES + 1];
@@ -35,6 +43,7 @@ struct redis {
     struct redis_client *clients;
     struct redis_status past; /* counts of clients that were closed; the last error, run id and version */
     struct redis_said said[SAID_MAX];
+    struct redis_refusal refusal;
 };
 
 enum node_state {
@@ -114,6 +123,7 @@ struct redis_client {
 
 /* redis.c. A sentence for the log and the status. */
 void redis_say(struct redis *redis, const char *sentence);
+void redis_note_refusal(struct redis *redis, const char *advice);
 void redis_reached(struct redis *redis, const struct redis_node *node);
 void redis_join(struct redis *redis, struct redis_client *client);
 void redis_leave(struct redis *redis, struct redis_client *client);

@@ -24,16 +24,39 @@ static struct slice after(struct slice text, const char *what)
     return (struct slice){ end, text.len - (size_t)(end - text.data) };
 }
 
+/* Redis 7: "OOM command … script: SHA, on @user_script:1."; before it: "ERR Error running script (call to f_SHA):
+ * @user_script:1: -OOM command …". */
+static struct slice first_word(struct slice text, bool *in_script)
+{
+    struct slice within = after(text, "@user_script");
+    *in_script = within.len > 0;
+    if (*in_script && text.len > 4 && memcmp(text.data, "ERR ", 4) == 0) text = after(within, ": -");
+    const char *space = text.len > 0 ? memchr(text.data, ' ', text.len) : NULL;
+    return (struct slice){ text.data, space != NULL ? (size_t)(space - text.data) : text.len };
+}
+
+const char *error_advice(struct slice text)
+{
+    static const struct {
+        const char *word, *advice;
+    } rows[] = {
+        { "OOM", "Redis has no memory left for writing: raise its maxmemory." },
+        { "MISCONF", "Redis takes no writes because it cannot save to its disk: see its log." },
+        { "NOREPLICAS",
+          "Redis takes no writes because too few replicas follow it: start them, or see min-replicas-to-write." },
+    };
+    bool in_script;
+    struct slice word = first_word(text, &in_script);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (slice_is(word, rows[i].word)) return rows[i].advice;
+    }
+    return NULL;
+}
+
 enum error_kind error_kind(struct slice text)
 {
-    /* Redis 7: "OOM command … script: SHA, on @user_script:1."; before it: "ERR Error running script (call to f_SHA):
-     * @user_script:1: -OOM command …". */
-    struct slice within = after(text, "@user_script");
-    bool in_script = within.len > 0;
-    if (in_script && text.len > 4 && memcmp(text.data, "ERR ", 4) == 0) text = after(within, ": -");
-
-    const char *space = text.len > 0 ? memchr(text.data, ' ', text.len) : NULL;
-    struct slice word = { text.data, space != NULL ? (size_t)(space - text.data) : text.len };
+    bool in_script;
+    struct slice word = first_word(text, &in_script);
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         if (!slice_is(word, errors[i].word)) continue;
         return in_script && !errors[i].within_script ? ERROR_OTHER : errors[i].kind;

@@ -19,6 +19,8 @@ enum error_kind {
 };
 
 enum error_kind error_kind(struct slice text);
+/* Where a server takes no writes at all: why, and what an operator must do. NULL: it is something else. */
+const char *error_advice(struct slice text);
 /* What MOVED and ASK name. A host that is left out is the one that answered. False: not understood. */
 bool error_target(struct slice text, const struct redis_address *answered, struct redis_address *out);
 

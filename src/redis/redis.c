@@ -76,6 +76,25 @@ void redis_say(struct redis *redis, const char *sentence)
     if (!known) log_warn("redis", "%s", sentence);
 }
 
+void redis_note_refusal(struct redis *redis, const char *advice)
+{
+    uint64_t now_ms = mono_ms();
+    thread_must(pthread_mutex_lock(&redis->lock));
+    struct redis_refusal *refusal = &redis->refusal;
+    if (now_ms - refusal->last_ms > REFUSAL_MS) refusal->first_ms = now_ms;
+    refusal->last_ms = now_ms;
+    refusal->advice = advice;
+    thread_must(pthread_mutex_unlock(&redis->lock));
+}
+
+/* NULL: writes are taken, or have not been refused for long. */
+static const char *refusal_advice(const struct redis_refusal *refusal)
+{
+    uint64_t now_ms = mono_ms();
+    bool lasts = now_ms - refusal->first_ms >= REFUSAL_MS && now_ms - refusal->last_ms <= REFUSAL_MS;
+    return lasts ? refusal->advice : NULL;
+}
+
 void redis_reached(struct redis *redis, const struct redis_node *node)
 {
     char at[REDIS_ADDRESS_TEXT_BYTES], sentence[REDIS_SENTENCE_BYTES];
@@ -129,6 +148,7 @@ void redis_status(struct redis *redis, struct redis_status *out)
     thread_must(pthread_mutex_lock(&redis->lock));
     *out = redis->past;
     out->connected = redis->clients != NULL;
+    out->refuses = refusal_advice(&redis->refusal);
     for (struct redis_client *client = redis->clients; client != NULL; client = client->next) {
         uint32_t masters = atomic_load(&client->masters), ready = atomic_load(&client->masters_ready);
         uint64_t latency_us = atomic_load(&client->latency_us);

@@ -71,9 +71,10 @@ void redis_close(struct redis *redis); /* after its clients have been closed and
 enum fault redis_reach(struct redis *redis, uint32_t wait_ms, char sentence[REDIS_SENTENCE_BYTES]) MUST_USE;
 
 struct redis_status {
-    bool connected;   /* every client has all its masters */
-    uint32_t clients; /* figures below are sums over these */
-    uint32_t masters; /* that the clients know of */
+    bool connected;      /* every client has all its masters */
+    const char *refuses; /* NULL, or why a master takes no writes, for seconds now, and what to do */
+    uint32_t clients;    /* figures below are sums over these */
+    uint32_t masters;    /* that the clients know of */
     uint32_t masters_connected;
     uint32_t in_flight;
     uint64_t calls, answered, failed, refused, busy, down, unknown; /* since the start */

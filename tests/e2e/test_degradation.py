@@ -323,6 +323,32 @@ def test_without_redis_nobody_waits_and_the_sale_goes_on_when_it_is_back(db, how
         assert known(exact(nodes, sale, wins)) == wins
 
 
+@pytest.mark.parametrize("setting, ill, well, sentence", [("maxmemory", 1_000_000, 0, "raise its maxmemory"), ("min-replicas-to-write", 1, 0, "min-replicas-to-write")])
+def test_a_redis_that_takes_no_writes_is_said_and_the_sale_goes_on_when_it_does(db, setting, ill, well, sentence):
+    with Nodes(database=db.database()) as nodes:
+        shops = [Shop(nodes.start()), Shop(nodes.start())]
+        sale = shops[0].sale(stock=20)["id"]
+        won = [f"early{i}" for i in range(5)]
+        for buyer in won:
+            shops[0].win(sale, buyer)
+        nodes.redis().config_set(setting, ill)
+        problem(shops[0].grab(sale, "late"), 503, "BUSY")
+        for shop in shops:  # also one that no buyer asks
+            unready(shop, sentence)
+            assert metric(shop.server, "stampede_redis_up") == 0
+            assert "Redis at" in shop.server.log()
+        time.sleep(3)
+        for shop in shops:
+            problem(shop.client.get("/readyz"), 503, "NOT_READY", sentence)
+        nodes.redis().config_set(setting, well)
+        for shop in shops:
+            back(shop)
+        answers = collections.Counter(shops[i % 2].grab(sale, f"late{i}").status for i in range(30))
+        assert answers == {201: 15, 409: 15}
+        eventually(lambda: len(nodes.ledger().orders(sale)) == 20, KNOWN_S)
+        assert nodes.reconcile().code == 0
+
+
 def test_a_node_stops_also_while_the_database_hangs(db):
     """Nobody who stops a node waits for a database that does not answer: what asks it would give up after ten seconds, one after the other."""
     with Nodes(database=db.database()) as nodes:

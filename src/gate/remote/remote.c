@@ -242,7 +242,8 @@ static void remote_status(struct gate *base, struct gate_status *out)
     out->seq_filed = atomic_load(&remote->filed);
     out->nodes = atomic_load(&remote->nodes);
     out->usage.sales = shelf_size(remote->shelf);
-    out->redis_up = redis.connected;
+    out->redis_up = redis.connected && redis.refuses == NULL;
+    out->redis_refuses = redis.refuses;
     out->ledger_up = !filer_failing(remote->filer);
     out->numbered = numbers_are_given(&remote->numbers, mono_ms());
     out->selling = out->redis_up && out->numbered && (out->ledger_up || remote->options.ack != GATE_ACK_LEDGER);

@@ -97,6 +97,19 @@ static void errors_are_repeated_only_where_nothing_was_changed(void **state)
     }
 }
 
+static void a_server_that_takes_no_writes_is_told_from_one_that_refuses_a_command(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        const char *text = errors[i].text;
+        bool writes = strncmp(text, "OOM ", 4) == 0 || strncmp(text, "MISCONF ", 8) == 0 ||
+                      strncmp(text, "NOREPLICAS ", 11) == 0;
+        if ((error_advice(slice_of(text)) != NULL) != writes) fail_msg("%s", text);
+    }
+    assert_non_null(
+        strstr(error_advice(SLICE("ERR Error running script (call to f_5d9f): @user_script:1: -OOM command")), "maxmemory"));
+}
+
 static void redirections_name_their_target(void **state)
 {
     (void)state;
@@ -225,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_repeated_only_where_nothing_was_changed),
+        cmocka_unit_test(a_server_that_takes_no_writes_is_told_from_one_that_refuses_a_command),
         cmocka_unit_test(redirections_name_their_target),
         cmocka_unit_test(a_server_is_fit_or_one_sentence_says_why_not),
         cmocka_unit_test(a_master_that_was_a_replica_meanwhile_is_known_by_its_replication_id),
