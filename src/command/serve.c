@@ -167,7 +167,16 @@ static void people_end(struct app *app)
 static enum fault payment_keys_start(struct app *app)
 {
     const char *text = getenv("STAMPEDE_PAYMENT_KEYS_TEXT");
-    return payment_keys_open(&app->payment_keys, app->payment_keys_path, slice_of(text != NULL ? text : ""));
+    if (text == NULL) text = "";
+    bool made = text[0] == '\0' && access(app->payment_keys_path, F_OK) != 0;
+    enum fault fault = payment_keys_open(&app->payment_keys, app->payment_keys_path, slice_of(text));
+    if (fault != FAULT_NONE) return fault;
+    if (made && app->gate_place.shared)
+        log_warn("main", "%s was made with a secret of this node's own: give all nodes the same file (option payment_keys)",
+                 app->payment_keys_path);
+    fault = shop_compare_payments(&app->shop, app->payment_keys);
+    if (fault != FAULT_NONE) payment_keys_close(app->payment_keys);
+    return fault;
 }
 
 static void payment_keys_end(struct app *app)

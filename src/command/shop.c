@@ -6,6 +6,7 @@
 #include "guard/exchange.h"
 #include "guard/guard.h"
 #include "ledger/agreed.h"
+#include "people/payment_keys.h"
 #include "people/people.h"
 #include "wire/jwt.h"
 
@@ -213,4 +214,27 @@ enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring)
               "refusing to start: the keys that sign logins are not those of the other nodes; give all nodes the same "
               "file (option keys) or STAMPEDE_KEYS_TEXT");
     return FAULT_CONFIG;
+}
+
+/* The last line of the file is the newest. Secrets are replaced while nodes run, too, and what came before is then not known
+ * here: so this is no reason to refuse, and the next node is held against this one. */
+enum fault shop_compare_payments(const struct shop *shop, struct payment_keys *keys)
+{
+    uint8_t mine[PAYMENT_KEYS_MAX][PAYMENT_FINGERPRINT_BYTES];
+    char newest[AGREED_BYTES], text[AGREED_BYTES], kept[AGREED_BYTES];
+    if (shop->redis == NULL) return FAULT_NONE;
+    size_t count = payment_keys_fingerprints(keys, mine);
+    newest[hex_encode(newest, mine[count - 1], sizeof mine[count - 1])] = '\0';
+    enum fault fault = ledger_agree(shop->ledger, AGREED_PAYMENTS, newest, kept);
+    if (fault != FAULT_NONE || strcmp(newest, kept) == 0) return fault;
+    bool common = false;
+    for (size_t i = 0; i < count && !common; i++) {
+        text[hex_encode(text, mine[i], sizeof mine[i])] = '\0';
+        common = strcmp(text, kept) == 0;
+    }
+    if (!common)
+        log_warn("main", "payment_keys lacks the secret of the node that started before this one: unless all were replaced "
+                         "since, some nodes will refuse payments (401); give all nodes the same file (option payment_keys) "
+                         "or STAMPEDE_PAYMENT_KEYS_TEXT");
+    return ledger_agree_anew(shop->ledger, AGREED_PAYMENTS, newest);
 }

@@ -6,6 +6,7 @@
 #include "gate/gate.h"
 
 struct jwt_ring;
+struct payment_keys;
 
 struct shop {
     const struct config *config;
@@ -28,6 +29,8 @@ enum fault shop_prefix_check(struct ledger *ledger, const char *prefix, bool kee
                              char sentence[SHOP_SENTENCE_BYTES]) MUST_USE;
 /* Logins and purchase tokens of one node must count on all: the keys that sign them are compared through the ledger. */
 enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring) MUST_USE;
+/* A payment must be taken at every node: one that has other secrets than the one before it says so in the log. */
+enum fault shop_compare_payments(const struct shop *shop, struct payment_keys *keys) MUST_USE;
 
 /* What one user and one address may send counts on all nodes together; nothing to do where there is one. */
 struct guard;

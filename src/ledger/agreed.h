@@ -6,11 +6,12 @@
 
 #define AGREED_BYTES 65
 
-#define AGREED_UUID "uuid"     /* of the shop's decisions, in hexadecimal */
-#define AGREED_KEYS "keys"     /* fingerprint of the key that signs logins and purchase tokens */
-#define AGREED_LIMITS "limits" /* secret that names of users and addresses are hashed with, in hexadecimal */
-#define AGREED_GATE "gate"     /* "redis": orders have numbers that no journal has given */
-#define AGREED_PREFIX "prefix" /* of the keys in Redis: under another a sale would be sold a second time */
+#define AGREED_PAYMENTS "payments" /* fingerprint of a secret of the payment provider */
+#define AGREED_UUID "uuid"         /* of the shop's decisions, in hexadecimal */
+#define AGREED_KEYS "keys"         /* fingerprint of the key that signs logins and purchase tokens */
+#define AGREED_LIMITS "limits"     /* secret that names of users and addresses are hashed with, in hexadecimal */
+#define AGREED_GATE "gate"         /* "redis": orders have numbers that no journal has given */
+#define AGREED_PREFIX "prefix"     /* of the keys in Redis: under another a sale would be sold a second time */
 
 /* Keeps value under name unless there is one; kept is what stands there now. */
 enum fault ledger_agree(struct ledger *ledger, const char *name, const char *value, char kept[AGREED_BYTES]) MUST_USE;

@@ -5,6 +5,8 @@
 #include "base/text.h"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,4 +135,20 @@ bool payment_keys_fit(struct payment_keys *keys, const struct signed_message *me
     bool fits = signature_fits(keys->secrets.rows, keys->secrets.count, message, header);
     pthread_rwlock_unlock(&keys->lock);
     return fits;
+}
+
+/* No full stop is in what is signed here, and several in every payment: no signature of one. */
+size_t payment_keys_fingerprints(struct payment_keys *keys, uint8_t out[PAYMENT_KEYS_MAX][PAYMENT_FINGERPRINT_BYTES])
+{
+    static const unsigned char label[] = "fingerprint of a payment secret";
+    unsigned char mac[EVP_MAX_MD_SIZE] = { 0 };
+    pthread_rwlock_rdlock(&keys->lock);
+    size_t count = keys->secrets.count;
+    for (size_t i = 0; i < count; i++) {
+        const struct signature_secret *secret = &keys->secrets.rows[i];
+        HMAC(EVP_sha256(), secret->bytes, secret->len, label, sizeof(label) - 1, mac, NULL);
+        memcpy(out[i], mac, PAYMENT_FINGERPRINT_BYTES);
+    }
+    pthread_rwlock_unlock(&keys->lock);
+    return count;
 }

@@ -18,5 +18,8 @@ void payment_keys_close(struct payment_keys *keys); /* NULL is fine */
 void payment_keys_reload(struct payment_keys *keys);
 /* Whether the message was signed with one of them. Any thread. */
 bool payment_keys_fit(struct payment_keys *keys, const struct signed_message *message, struct slice header);
+/* Of each secret something that tells nothing of it and is the same on every node that has it; how many. Any thread. */
+#define PAYMENT_FINGERPRINT_BYTES 16
+size_t payment_keys_fingerprints(struct payment_keys *keys, uint8_t out[PAYMENT_KEYS_MAX][PAYMENT_FINGERPRINT_BYTES]);
 
 #endif

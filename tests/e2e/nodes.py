@@ -1,4 +1,4 @@
-"""Several nodes of one shop: servers that share a Redis, a database of MariaDB and the keys that sign.
+"""Several nodes of one shop: servers that share a Redis, a database of MariaDB, the keys that sign and the payment provider's secret.
 
     with Nodes() as nodes:
         one, two = nodes.start(), nodes.start()
@@ -14,6 +14,7 @@ import tempfile
 import mariadb
 from harness import STOOD_STILL, Server, ServerDied, run
 from ledgers import MysqlLedger
+from provider import secret_make
 from redis_servers import RedisServer
 
 PREFIX = "stampede:"
@@ -29,6 +30,7 @@ class Nodes:
         self.gate = gate
         self.database = database or mariadb.make_database(mariadb.shared_port())
         self.keys = f"k1 {secrets.token_hex(32)}\n"
+        self.payment_keys = f"{secret_make()}\n"
         self.servers = []
         self.made = 0
 
@@ -59,8 +61,9 @@ class Nodes:
         self.made += 1
         data = self.folder / f"node{self.made}"
         data.mkdir()
-        (data / "keys").write_text(self.keys)
-        (data / "keys").chmod(0o600)
+        for name, text in (("keys", self.keys), ("payment_keys", self.payment_keys)):
+            (data / name).write_text(text)
+            (data / name).chmod(0o600)
         server = Server(*self.options(), *map(str, flags), data=data, env=self.environment())
         self.servers.append(server)
         return server

@@ -11,7 +11,7 @@ import pytest
 from harness import ServerDied, Shop, at_once, beside, eventually, problem, request_bytes, run
 from nodes import Nodes
 from ports import free_port
-from provider import Provider
+from provider import Provider, secret_make, secrets_of
 from redis_servers import RedisServer, wait_until
 from resp import Peer
 from wire import crowd, crowd_again
@@ -341,6 +341,28 @@ def test_keys_are_changed_one_node_after_the_other():
         (one.data / "keys").write_text("k2 " + "cd" * 32 + "\n")
         one.start()
         Shop(one).sale()
+
+
+def test_a_node_with_other_payment_secrets_says_so():
+    """It sells as the others do, but a payment that the balancer sends there is refused."""
+    with Nodes() as nodes:
+        one, two = nodes.start(), nodes.start()
+        assert not any("payment_keys" in server.log() for server in (one, two))
+        fingerprint = nodes.ledger().rows("SELECT value FROM agreed WHERE name = 'payments'")
+        assert re.fullmatch("[0-9a-f]{32}", fingerprint[0]["value"])
+        # They are changed one node after the other: the new one is added, then the old one goes.
+        old, new = nodes.payment_keys, f"{secret_make()}\n"
+        for text in (old + new, new):
+            for server in (one, two):
+                server.stop()
+                (server.data / "payment_keys").write_text(text)
+                server.start()
+                assert "payment_keys lacks" not in server.log()
+        stranger = nodes.make()
+        (stranger.data / "payment_keys").unlink()
+        log = stranger.start().log()
+        assert "payment_keys lacks the secret of the node that started before" in log and "a secret of this node's own" in log
+        assert not set(secrets_of(stranger.data)) & set(log.split())
 
 
 def test_one_machine_does_not_go_on_from_a_ledger_of_nodes(three, own_server):
