@@ -7,36 +7,47 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum fault point_read(const struct config *config, struct journal_point *point)
+static const char *place_name(const struct ledger_place *place)
 {
-    static struct command_places places;
-    if (!command_places(&places, config)) return FAULT_CONFIG;
+    return place->path != NULL ? place->path : place->name;
+}
+
+static enum fault point_read(const struct ledger_place *place, struct ledger_point *point)
+{
     memset(point, 0, sizeof *point);
-    if (places.ledger.path != NULL && access(places.ledger.path, F_OK) != 0) return FAULT_NONE;
+    if (place->path != NULL && access(place->path, F_OK) != 0) return FAULT_NONE;
     struct ledger *ledger;
-    struct ledger_point filed;
-    enum fault fault = ledger_open(&ledger, &places.ledger, LEDGER_READER);
+    enum fault fault = ledger_open(&ledger, place, LEDGER_READER);
     if (fault != FAULT_NONE) return fault;
-    fault = ledger_point(ledger, &filed);
+    fault = ledger_point(ledger, point);
     ledger_close(ledger);
-    point->seq = filed.seq;
-    point->digest = filed.digest;
-    memcpy(point->uuid, filed.uuid, sizeof point->uuid);
     return fault;
 }
 
 static int repair_run(const struct config *config, bool yes)
 {
-    struct journal_point point;
+    static struct command_places places;
+    struct ledger_point filed;
     struct journal_diagnosis found;
     char folder[CONFIG_TEXT_BYTES + 16], copy[512];
     snprintf(folder, sizeof folder, "%s/journal", config->data);
-    if (point_read(config, &point) != FAULT_NONE || journal_diagnose(folder, &point, &found) != FAULT_NONE) {
+    if (!command_places(&places, config)) return EXIT_FAILED;
+    enum fault fault = point_read(&places.ledger, &filed);
+    if (fault == FAULT_DAMAGE) {
+        printf("the ledger %s is damaged: put it back from a copy\n", place_name(&places.ledger));
+        return EXIT_DAMAGED;
+    }
+    struct journal_point point = { .seq = filed.seq, .digest = filed.digest };
+    memcpy(point.uuid, filed.uuid, sizeof point.uuid);
+    if (fault != FAULT_NONE || journal_diagnose(folder, &point, &found) != FAULT_NONE) {
         fprintf(stderr, "stampede: cannot read %s\n", config->data);
         return EXIT_FAILED;
     }
     if (!found.damaged) {
         printf("nothing to repair: the journal is good up to decision %" PRIu64 "\n", found.seq_good);
+        printf("the ledger is not looked at here: stampede audit --data %s shows what is wrong with it; put it back from a "
+               "copy\n",
+               config->data);
         return EXIT_OK;
     }
     printf("damaged: %s at offset %" PRIu64 ": %s\n", found.damage.file, found.damage.offset, found.damage.reason);

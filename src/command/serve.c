@@ -481,7 +481,8 @@ int command_serve(int argc, char **argv)
     if (fault != FAULT_NONE && ledger_watch_health(app.watch) >= LEDGER_GONE)
         log_error("main", "refusing to start: %s: the ledger does not answer; start again when it does",
                   steps[started].name);
-    int code = fault == FAULT_NONE ? EXIT_OK : app.shop.damaged ? EXIT_DAMAGED : EXIT_FAILED;
+    if (fault == FAULT_DAMAGE && !app.shop.damaged) shop_say_ledger_damaged(&app.config, &app.places.ledger, "");
+    int code = fault == FAULT_NONE ? EXIT_OK : fault == FAULT_DAMAGE ? EXIT_DAMAGED : EXIT_FAILED;
     if (fault == FAULT_NONE) {
         const char *resp = app.server->resp_address;
         printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);

@@ -27,10 +27,19 @@ static enum fault local_check(const struct shop *shop)
     return FAULT_CONFIG;
 }
 
+void shop_say_ledger_damaged(const struct config *config, const struct ledger_place *place, const char *reason)
+{
+    log_error("main",
+              "refusing to start: the ledger %s cannot be used: %s; put it back from a copy; `stampede audit --data %s` "
+              "shows what is wrong with it",
+              place->path != NULL ? place->path : place->name,
+              reason[0] != '\0' ? reason : "it cannot be read, as the line before says", config->data);
+}
+
 static enum fault local_open(struct shop *shop)
 {
     const struct config *config = shop->config;
-    struct journal_damage damage = { .file = "" };
+    struct journal_damage damage = { .of_ledger = true }; /* which is read first */
     const struct gate_options options = {
         .folder = config->data,
         .segment_bytes = (uint32_t)config->journal_segment_mb << 20,
@@ -41,13 +50,15 @@ static enum fault local_open(struct shop *shop)
     };
     enum fault fault = local_check(shop);
     if (fault == FAULT_NONE) fault = gate_open(&shop->gate, &options, shop->ledger, &damage);
-    if (fault == FAULT_DAMAGE) {
-        shop->damaged = true;
+    if (fault != FAULT_DAMAGE) return fault;
+    shop->damaged = true;
+    if (damage.of_ledger)
+        shop_say_ledger_damaged(config, shop->ledger_place, damage.reason);
+    else
         log_error("main",
                   "refusing to start: %s is damaged at offset %" PRIu64
                   ": %s; `stampede repair --data %s` shows what can be done",
                   damage.file, damage.offset, damage.reason, config->data);
-    }
     return fault;
 }
 

@@ -17,11 +17,13 @@ struct shop {
     /* What was opened. */
     struct redis *redis; /* NULL: the gate is of this process */
     struct gate *gate;
-    bool damaged; /* the journal */
+    bool damaged; /* the journal or the ledger, which has been said */
 };
 /* Opens the gate and starts it. A fault has been logged, with what to do. */
 enum fault shop_open(struct shop *shop) MUST_USE;
 void shop_close(struct shop *shop);
+/* The sentence for a ledger that is damaged. reason: empty where it has been logged. */
+void shop_say_ledger_damaged(const struct config *config, const struct ledger_place *place, const char *reason);
 /* Whether redis_prefix is that of the nodes of this ledger; FAULT_CONFIG with a sentence that says what to do. Where none
  * has said theirs yet, it becomes theirs if it is kept. */
 #define SHOP_SENTENCE_BYTES 512

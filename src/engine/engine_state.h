@@ -37,6 +37,7 @@ struct engine {
     uint64_t floor_ms; /* no decision is made before it: at_ms, or the time at which a sale was let go of */
     uint64_t sale_id_last;
     _Atomic uint64_t names_version;
+    char load_objection[ENGINE_OBJECTION_BYTES];
 };
 
 static inline struct sale_slot *slot_at(const struct engine *engine, uint64_t sale_id)

@@ -3,10 +3,28 @@
 #include "base/log.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The ledger is a file like any other: what it says is checked as the journal's decisions are, so that no later decision
  * can meet a state that none could have led to. */
+
+static enum fault objected(struct engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static enum fault objected(struct engine *engine, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(engine->load_objection, sizeof engine->load_objection, format, args);
+    va_end(args);
+    return FAULT_DAMAGE;
+}
+
+const char *engine_load_objection(const struct engine *engine)
+{
+    return engine->load_objection;
+}
 
 static bool text_is_ended(const char *text, size_t bytes_max)
 {
@@ -30,10 +48,7 @@ static const char *sale_objection(const struct engine *engine, const struct sale
 enum fault engine_load_sale(struct engine *engine, const struct sale *sale)
 {
     const char *objection = sale_objection(engine, sale);
-    if (objection != NULL) {
-        log_error("engine", "sale %" PRIu64 " of the ledger cannot be: %s", sale->id, objection);
-        return FAULT_DAMAGE;
-    }
+    if (objection != NULL) return objected(engine, "sale %" PRIu64 " cannot be: %s", sale->id, objection);
     slot_take(engine, sale);
     return FAULT_NONE;
 }
@@ -44,9 +59,8 @@ enum fault engine_load_name(struct engine *engine, struct slice seller, struct s
                     text_may_be_kept(name, SALE_NAME_BYTES_MAX);
     uint64_t hash = possible ? names_hash(&engine->names, seller, name) : 0;
     if (!possible || names_sale(&engine->names, hash) != 0) {
-        log_error("engine", "the name of sale %" PRIu64 " of the ledger cannot be: %s", sale_id,
-                  possible ? "another sale has it" : "it is not a name");
-        return FAULT_DAMAGE;
+        return objected(engine, "the name of sale %" PRIu64 " cannot be: %s", sale_id,
+                        possible ? "another sale has it" : "it is not a name");
     }
     if (!names_have_room(&engine->names)) {
         log_error("engine", "the ledger has more names of sales than %u", SALE_NAMES_MAX);
@@ -105,10 +119,7 @@ enum fault engine_load_order(struct engine *engine, const struct order *order, s
         holder = holder_of(&engine->holdings, order->sale_id, slice_of(order->buyer));
         objection = holder_objection(engine, order, &holder);
     }
-    if (objection != NULL) {
-        log_error("engine", "order %" PRIu64 " of the ledger cannot be: %s", order->no, objection);
-        return FAULT_DAMAGE;
-    }
+    if (objection != NULL) return objected(engine, "order %" PRIu64 " cannot be: %s", order->no, objection);
     if (!holdings_have_room(&engine->holdings)) {
         log_error("engine", "the ledger has more orders of open sales than memory was reserved for");
         return FAULT_SPACE;
@@ -142,10 +153,7 @@ enum fault engine_load_token(struct engine *engine, uint64_t sale_id, struct sli
         holder = holder_of(&engine->holdings, sale_id, buyer);
         if (tokens_find(&engine->tokens, &holder) != 0) objection = "its buyer has another that is not spent";
     }
-    if (objection != NULL) {
-        log_error("engine", "token %" PRIu64 " of the ledger cannot be: %s", nonce, objection);
-        return FAULT_DAMAGE;
-    }
+    if (objection != NULL) return objected(engine, "token %" PRIu64 " cannot be: %s", nonce, objection);
     if (!tokens_have_room(&engine->tokens)) {
         log_error("engine", "the ledger has more tokens of open sales than memory was reserved for");
         return FAULT_SPACE;

@@ -38,6 +38,7 @@ struct journal_point {
 
 /* What recovery found wrong: a sentence for the operator. */
 struct journal_damage {
+    bool of_ledger; /* set by the gate: not the journal, so there is neither file nor offset */
     char file[256];
     uint64_t offset;
     char reason[256];

@@ -279,6 +279,7 @@ struct ledger {
     bool hooks_any;
     struct hooked_sale hooked[HOOKED_SALES];
     struct publication_filing publishing;
+    char objection[64];        /* to the last row that cannot be */
     struct ledger_fence fence; /* of small transactions; its job is NULL where they need none */
 };
 
@@ -361,5 +362,6 @@ bool row_token(struct cursor *cursor, struct ledger_token *out);
 bool row_string(struct cursor *cursor, int column, char *out, size_t size);
 bool row_u64(struct cursor *cursor, int column, uint64_t max, uint64_t *out);
 bool row_u32(struct cursor *cursor, int column, uint32_t max, uint32_t *out);
+void row_object(struct cursor *cursor, const char *what, int64_t number); /* logs which row, and keeps it */
 
 #endif

@@ -22,6 +22,8 @@ enum ledger_mode { LEDGER_OWNER, LEDGER_WRITER, LEDGER_READER };
  * a place must outlive the ledger, nothing else of it. */
 enum fault ledger_open(struct ledger **out, const struct ledger_place *place, enum ledger_mode mode) MUST_USE;
 void ledger_close(struct ledger *ledger);
+/* After FAULT_DAMAGE: which row cannot be; empty where it was not a row. */
+const char *ledger_objection(const struct ledger *ledger);
 /* How long a write waits while someone else writes; 5 s unless told. Then it is FAULT_LEDGER. */
 void ledger_set_patience(struct ledger *ledger, uint32_t wait_ms_max);
 

@@ -3,7 +3,20 @@
 #include "ledger/database.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+void row_object(struct cursor *cursor, const char *what, int64_t number)
+{
+    struct ledger *ledger = cursor->ledger;
+    snprintf(ledger->objection, sizeof(ledger->objection), "%s %" PRId64 " has a value that cannot be", what, number);
+    log_error("ledger", "%s: %s", ledger->path, ledger->objection);
+}
+
+const char *ledger_objection(const struct ledger *ledger)
+{
+    return ledger->objection;
+}
 
 bool row_string(struct cursor *cursor, int column, char *out, size_t size)
 {
@@ -71,7 +84,7 @@ bool row_sale(struct cursor *s, struct sale *out)
                 row_terms(s, &out->terms) && row_counts(s, &out->counts) && row_u64(s, 24, INT64_MAX, &out->orders_made) &&
                 row_u64(s, 25, INT64_MAX, &out->tokens_given) && row_u32(s, 26, 1, &paused) && row_u32(s, 27, 1, &closed);
     if (!good) {
-        log_error("ledger", "sale %lld has a value that cannot be", (long long)column_number(s, 0));
+        row_object(s, "sale", column_number(s, 0));
         return false;
     }
     out->paused = paused != 0;
@@ -100,7 +113,7 @@ bool row_order(struct cursor *s, struct ledger_order *row)
                 row_string(s, 8, out->key, sizeof(out->key)) && row_u64(s, 9, INT64_MAX, &out->token_nonce) &&
                 row_end(s, row);
     if (!good) {
-        log_error("ledger", "order %lld has a value that cannot be", (long long)column_number(s, 0));
+        row_object(s, "order", column_number(s, 0));
         return false;
     }
     out->state = (enum order_state)state;
@@ -112,6 +125,6 @@ bool row_token(struct cursor *s, struct ledger_token *out)
     bool good = row_u64(s, 0, INT64_MAX, &out->nonce) && row_u64(s, 1, INT64_MAX, &out->sale_id) &&
                 row_string(s, 2, out->buyer, sizeof(out->buyer)) && row_u64(s, 3, TIME_MS_MAX, &out->given_ms) &&
                 row_u64(s, 4, INT64_MAX, &out->spent);
-    if (!good) log_error("ledger", "token %lld has a value that cannot be", (long long)column_number(s, 0));
+    if (!good) row_object(s, "token", column_number(s, 0));
     return good;
 }

@@ -104,6 +104,7 @@ enum fault ledger_each_name(struct ledger *ledger,
         struct slice seller = column_text(s, 0);
         struct slice name = column_text(s, 1);
         bool fits = seller.len <= USERNAME_BYTES_MAX && name.len <= SALE_NAME_BYTES_MAX;
+        if (!fits) row_object(s, "sale", column_number(s, 2));
         fault = fits ? visit(arg, seller, name, (uint64_t)column_number(s, 2)) : FAULT_DAMAGE;
         if (fault != FAULT_NONE) break;
     }

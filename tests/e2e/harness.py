@@ -316,6 +316,20 @@ class Server:
         return ledger_of(self.data)
 
 
+def refuses(server, code, *words):
+    """The server ends by itself with this code and says each of these words; what it said."""
+    try:
+        server.start(ready_s=30)
+    except ServerDied as died:
+        text = str(died)
+    else:
+        raise AssertionError("it started")
+    assert f"exit {code}\n" in text, text
+    for word in words:
+        assert str(word) in text, f"does not say {word!r}: {text}"
+    return text
+
+
 def keys_of(data):
     """(kid, hex) pairs, the signing one first."""
     lines = (pathlib.Path(data) / "keys").read_text().splitlines()

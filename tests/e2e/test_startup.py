@@ -10,19 +10,8 @@ import subprocess
 import time
 
 import pytest
-from harness import BINARY, ROOT, ServerDied, Shop, crowd, environment, eventually, keys_of, mint_name, problem, request_bytes, run
+from harness import BINARY, ROOT, ServerDied, Shop, crowd, environment, eventually, keys_of, mint_name, problem, refuses, request_bytes, run
 from ports import free_port
-
-
-def refuses(server, code, *words):
-    """The server ends by itself with this code and says each of these words."""
-    with pytest.raises(ServerDied) as died:
-        server.start(ready_s=30)
-    text = str(died.value)
-    assert f"exit {code}\n" in text, text
-    for word in words:
-        assert str(word) in text, f"does not say {word!r}: {text}"
-    return text
 
 
 # What is wrong at the start is one clear line.
@@ -107,9 +96,10 @@ def test_a_database_of_something_else_is_left_alone(own_server):
         (server.data / name).unlink(missing_ok=True)
     path.write_bytes(b"this is no database at all, just a long text " * 100)
     before = path.read_bytes()
-    with pytest.raises(ServerDied, match="exit [13]\n"):
-        server.start(ready_s=30)
+    refuses(server, 3, path, "file is not a database", "cannot be used", "stampede audit", "from a copy")
     assert path.read_bytes() == before
+    shown = run("repair", "--data", server.data)
+    assert shown.code == 3 and str(path) in shown.text and "copy" in shown.text, shown
 
 
 @pytest.mark.local

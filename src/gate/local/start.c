@@ -65,6 +65,14 @@ static const char *replay_batch_end(void *arg, uint64_t seq, uint64_t digest)
                                                  : "the state after this batch is not the state it was written with (P5)";
 }
 
+/* reason: empty where the ledger has logged it. */
+static enum fault ledger_damaged(struct journal_damage *damage, const char *reason)
+{
+    *damage = (struct journal_damage){ .of_ledger = true };
+    snprintf(damage->reason, sizeof damage->reason, "%s", reason);
+    return FAULT_DAMAGE;
+}
+
 struct identity_check {
     struct local *gate;
     struct journal_damage *damage;
@@ -80,7 +88,7 @@ static bool check_stock(void *arg, const struct sale *sale)
     gate->sales[gate->sale_count].seller = seller_hash(gate, slice_of(sale->seller));
     gate->sales[gate->sale_count++].id = sale->id;
     if (sale_counts_add_up(c)) return true;
-    snprintf(check->damage->file, sizeof check->damage->file, "ledger.db");
+    check->damage->of_ledger = true;
     snprintf(check->damage->reason, sizeof check->damage->reason,
              "sale %" PRIu64 ": available %u + held %u + sold %u is not offered %u (P1)", sale->id, c->available, c->held,
              c->sold, c->offered);
@@ -93,6 +101,11 @@ static enum fault local_recover(struct local *gate, struct ledger *ledger, struc
     struct ledger_point filed;
     enum fault fault = ledger_point(ledger, &filed);
     if (fault == FAULT_NONE) fault = load_ledger(gate, ledger, &filed);
+    if (fault == FAULT_DAMAGE) {
+        const char *objection = engine_load_objection(gate->engine);
+        if (objection[0] == '\0') objection = ledger_objection(ledger);
+        return ledger_damaged(damage, objection);
+    }
     if (fault != FAULT_NONE) return fault;
 
     struct journal_point point = { .seq = filed.seq, .digest = filed.digest };
