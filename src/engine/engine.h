@@ -200,12 +200,14 @@ const char *engine_objection(const struct engine *engine, const struct decision 
 
 /* Start-up from the ledger: put what was filed (sales before their orders; the name of every sale, also of closed ones),
  * then set the point it was filed at. Sales must be there that were not over at that point's time, not at the time of
- * the start: decisions after the point may still speak of them. FAULT_DAMAGE where the ledger contradicts itself:
- * objection says how. FAULT_SPACE where it has more than fits, which has been logged. */
+ * the start: decisions after the point may still speak of them. All their orders must be there, for check holds
+ * the counts of every sale against them. FAULT_DAMAGE where the ledger contradicts itself: objection says how.
+ * FAULT_SPACE where it has more than fits, which has been logged. */
 enum fault engine_load_sale(struct engine *engine, const struct sale *sale) MUST_USE;
 enum fault engine_load_name(struct engine *engine, struct slice seller, struct slice name, uint64_t sale_id) MUST_USE;
 enum fault engine_load_order(struct engine *engine, const struct order *order, struct slice payment_ref) MUST_USE;
 enum fault engine_load_token(struct engine *engine, uint64_t sale_id, struct slice buyer, uint64_t nonce) MUST_USE;
+enum fault engine_load_check(struct engine *engine) MUST_USE;
 #define ENGINE_OBJECTION_BYTES 200
 const char *engine_load_objection(const struct engine *engine); /* empty: none */
 void engine_load_point(struct engine *engine, uint64_t seq, uint64_t digest, uint64_t sale_id_last, uint64_t at_ms);

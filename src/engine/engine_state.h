@@ -18,7 +18,9 @@ struct sale_slot {
     uint64_t seq;          /* of the last decision about it or its orders */
     uint32_t orders_first; /* head of the list of its orders, 0 if none */
     uint32_t tokens_first; /* of its tokens that are not spent */
-    bool leaving;          /* being let go of: nobody finds it any more, its place is not free yet */
+    uint64_t loaded_held;  /* units of its orders in the ledger, held and paid */
+    uint64_t loaded_sold;
+    bool leaving; /* being let go of: nobody finds it any more, its place is not free yet */
 };
 
 struct engine {

@@ -137,7 +137,29 @@ enum fault engine_load_order(struct engine *engine, const struct order *order, s
     };
     uint32_t cell = holdings_add(&engine->holdings, &holder, &loaded, &slot->orders_first);
     if (order->state == ORDER_HELD) hold_begin(engine, cell);
+    if (order->state == ORDER_HELD) slot->loaded_held += order->units;
+    if (order->state == ORDER_PAID) slot->loaded_sold += order->units;
     return FAULT_NONE;
+}
+
+/* Counts that are not those of the orders would sell too much, or fail when an order ends. */
+static bool counts_check(void *arg, const struct sale *sale)
+{
+    struct engine *engine = arg;
+    const struct sale_slot *slot = slot_at(engine, sale->id);
+    const struct sale_counts *c = &sale->counts;
+    if (c->held == slot->loaded_held && c->sold == slot->loaded_sold) return true;
+    objected(engine,
+             "sale %" PRIu64 " has held %" PRIu32 " and sold %" PRIu32 ", but its orders add up to held %" PRIu64
+             " and sold %" PRIu64 " (P1)",
+             sale->id, c->held, c->sold, slot->loaded_held, slot->loaded_sold);
+    return false;
+}
+
+enum fault engine_load_check(struct engine *engine)
+{
+    engine_each_sale(engine, counts_check, engine);
+    return engine->load_objection[0] == '\0' ? FAULT_NONE : FAULT_DAMAGE;
 }
 
 enum fault engine_load_token(struct engine *engine, uint64_t sale_id, struct slice buyer, uint64_t nonce)

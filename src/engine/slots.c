@@ -20,6 +20,7 @@ void slot_take(struct engine *engine, const struct sale *sale)
     if (slot->sale.terms.units_per_grab_max == 0) engine->slots_touched++; /* no sale has ever been here */
     slot->sale = *sale;
     slot->seq = 0;
+    slot->loaded_held = slot->loaded_sold = 0;
     engine->sales++;
     if (sale->id > engine->sale_id_last) engine->sale_id_last = sale->id;
     board_write(board_at(engine, sale->id), sale);

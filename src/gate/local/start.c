@@ -39,6 +39,7 @@ static enum fault load_ledger(struct local *gate, struct ledger *ledger, const s
     if (fault == FAULT_NONE) fault = ledger_each_open_order(ledger, point->at_ms, load_order, gate);
     if (fault == FAULT_NONE) fault = ledger_each_open_token(ledger, point->at_ms, load_token, gate);
     if (fault == FAULT_NONE) fault = ledger_each_name(ledger, load_name, gate);
+    if (fault == FAULT_NONE) fault = engine_load_check(gate->engine);
     if (fault == FAULT_SPACE)
         log_error("gate", "the ledger has more open sales, orders or tokens than fit: raise orders_max");
     if (fault != FAULT_NONE) return fault;

@@ -263,6 +263,34 @@ static void more_orders_than_fit_are_a_want_of_space(void **state)
     engine_close(engine);
 }
 
+/* { offered, available, held, sold } 10, 5, 3, 2: cancelled, expired and refunded orders are neither held nor sold. */
+static void counts_are_those_of_the_orders(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t held, paid; /* units */
+        enum fault want;
+    } script[] = { { 3, 2, FAULT_NONE }, { 2, 2, FAULT_DAMAGE }, { 3, 1, FAULT_DAMAGE }, { 3, 3, FAULT_DAMAGE } };
+    for (size_t i = 0; i < sizeof script / sizeof *script; i++) {
+        struct engine *engine = loaded();
+        struct order orders[] = { filed_order(20, "ann", ""), filed_order(21, "bob", ""), filed_order(22, "cat", ""),
+                                  filed_order(23, "dan", ""), filed_order(24, "eve", "") };
+        static const enum order_state states[] = { ORDER_HELD, ORDER_PAID, ORDER_CANCELLED, ORDER_EXPIRED,
+                                                   ORDER_REFUND_DUE };
+        for (size_t j = 0; j < sizeof orders / sizeof *orders; j++) {
+            orders[j].state = states[j];
+            orders[j].units = j == 0 ? script[i].held : j == 1 ? script[i].paid : 1;
+            orders[j].amount = 100 * (int64_t)orders[j].units;
+            if (states[j] != ORDER_PAID) orders[j].pay_by_ms = 60050;
+            struct slice ref = states[j] == ORDER_REFUND_DUE ? SLICE("p") : SLICE("");
+            assert_int_equal(engine_load_order(engine, &orders[j], ref), FAULT_NONE);
+        }
+        assert_int_equal(engine_load_check(engine), script[i].want);
+        assert_true((engine_load_objection(engine)[0] != '\0') == (script[i].want == FAULT_DAMAGE));
+        engine_close(engine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +303,7 @@ int main(void)
         cmocka_unit_test(orders_of_every_state_go_on_after_a_load),
         cmocka_unit_test(names_that_cannot_be_are_damage),
         cmocka_unit_test(more_orders_than_fit_are_a_want_of_space),
+        cmocka_unit_test(counts_are_those_of_the_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
