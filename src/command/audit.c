@@ -388,6 +388,17 @@ static void audit_ledger(struct audit *audit)
                 audit->refund_rows, audit->refunds_found);
 }
 
+static void compare_identity(struct audit *audit, const uint8_t uuid[16])
+{
+    if (ledger_point_is_new(&audit->filed)) {
+        if (audit->decisions > 0)
+            finding(audit, "P5 the ledger has never belonged to a journal, but the journal has %" PRIu64 " decisions",
+                    audit->decisions);
+    } else if (memcmp(audit->filed.uuid, uuid, sizeof audit->filed.uuid) != 0) {
+        finding(audit, "P5 the ledger belongs to another journal");
+    }
+}
+
 static enum fault audit_journal(struct audit *audit, const char *folder, struct journal_damage *damage)
 {
     struct journal_scan *scan;
@@ -404,6 +415,7 @@ static enum fault audit_journal(struct audit *audit, const char *folder, struct 
     if (fault == FAULT_NONE && !compared)
         finding(audit, "P4 the ledger has filed up to %" PRIu64 ", the journal ends at %" PRIu64, audit->filed.seq,
                 engine_seq(audit->engine));
+    if (fault == FAULT_NONE) compare_identity(audit, journal_scan_uuid(scan));
     journal_scan_close(scan);
     return fault;
 }

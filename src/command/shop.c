@@ -31,9 +31,9 @@ void shop_say_ledger_damaged(const struct config *config, const struct ledger_pl
 {
     log_error("main",
               "refusing to start: the ledger %s cannot be used: %s; put it back from a copy; `stampede audit --data %s` "
-              "shows what is wrong with it",
+              "shows what is wrong with it, `stampede repair --data %s` what can be done without a copy",
               place->path != NULL ? place->path : place->name,
-              reason[0] != '\0' ? reason : "it cannot be read, as the line before says", config->data);
+              reason[0] != '\0' ? reason : "it cannot be read, as the line before says", config->data, config->data);
 }
 
 static enum fault local_open(struct shop *shop)

@@ -87,6 +87,7 @@ enum fault journal_scan_open(struct journal_scan **out, const char *folder, cons
  * objection the next call gives the same batch again. */
 enum fault journal_scan_batch(struct journal_scan *scan, const struct journal_reader *reader, bool *more,
                               struct journal_damage *damage) MUST_USE;
+const uint8_t *journal_scan_uuid(const struct journal_scan *scan); /* all zero where there is no segment */
 void journal_scan_close(struct journal_scan *scan);
 
 /* What stampede repair shows. Damage that cannot be cut safely (bytes before what the ledger has filed, the beginning of the
@@ -99,6 +100,7 @@ struct journal_diagnosis {
     uint64_t seq_good;           /* last decision before the damage */
     uint64_t decisions_lost_min; /* valid decisions found after the damage, which a cut would lose */
     uint64_t bytes_lost;
+    uint8_t uuid[16]; /* of a journal without damage; all zero: it has no segment */
 };
 enum fault journal_diagnose(const char *folder, const struct journal_point *point, struct journal_diagnosis *out) MUST_USE;
 /* Copies the segments to FOLDER.damaged-N, then cuts at the damage. copy_path gets where the copy is. FAULT_DAMAGE: the

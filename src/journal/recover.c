@@ -40,7 +40,8 @@ static enum fault folder_ready(const char *folder, const struct journal_point *p
     if (fault != FAULT_NONE || search.found) return fault;
     snprintf(damage->file, sizeof damage->file, "%.255s", folder);
     damage->offset = 0;
-    snprintf(damage->reason, sizeof damage->reason, "no journal, but the ledger has filed up to %" PRIu64, point->seq);
+    snprintf(damage->reason, sizeof damage->reason, "no journal, but the ledger belongs to one, filed up to %" PRIu64,
+             point->seq);
     return FAULT_DAMAGE;
 }
 

@@ -109,7 +109,10 @@ enum fault journal_diagnose(const char *folder, const struct journal_point *poin
         walk->digest_due = true;
         fault = walk_to_damage(walk, &out->damage);
     }
-    if (fault == FAULT_NONE) out->seq_good = walk->seq_next - 1;
+    if (fault == FAULT_NONE) {
+        out->seq_good = walk->seq_next - 1;
+        memcpy(out->uuid, walk->header.uuid, sizeof out->uuid);
+    }
     if (fault == FAULT_DAMAGE) {
         out->damaged = true;
         fault = FAULT_NONE;

@@ -42,6 +42,11 @@ enum fault journal_scan_batch(struct journal_scan *scan, const struct journal_re
     return fault;
 }
 
+const uint8_t *journal_scan_uuid(const struct journal_scan *scan)
+{
+    return scan->walk->header.uuid;
+}
+
 void journal_scan_close(struct journal_scan *scan)
 {
     if (scan == NULL) return;

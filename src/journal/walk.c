@@ -230,7 +230,7 @@ static enum fault walk_begin(struct walk *walk, struct journal_damage *damage)
     if (fault != FAULT_NONE) return fault;
     if (walk->count == 0) {
         if (point_is_empty(&walk->point) && walk->live == NULL) return FAULT_NONE;
-        return damaged(walk, 0, damage, "no journal, but the ledger has filed up to %" PRIu64, walk->point.seq);
+        return damaged(walk, 0, damage, "no journal, but the ledger belongs to one, filed up to %" PRIu64, walk->point.seq);
     }
     fault = start_choose(walk, damage);
     if (fault != FAULT_NONE) return fault;

@@ -244,6 +244,30 @@ static enum fault point_move(struct ledger *ledger, const struct ledger_point *f
     return fault;
 }
 
+bool ledger_point_is_new(const struct ledger_point *point)
+{
+    static const uint8_t none[sizeof(point->uuid)];
+    return point->seq == 0 && memcmp(point->uuid, none, sizeof(none)) == 0;
+}
+
+enum fault ledger_point_begin(struct ledger *ledger, const uint8_t uuid[16])
+{
+    struct ledger_point point;
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    fault = ledger_point(ledger, &point);
+    if (fault == FAULT_NONE && !ledger_point_is_new(&point)) {
+        log_error("ledger", "%s belongs to a journal already", ledger->path);
+        fault = FAULT_LEDGER;
+    }
+    if (fault == FAULT_NONE) {
+        const struct ledger_point from = point;
+        memcpy(point.uuid, uuid, sizeof(point.uuid));
+        fault = point_move(ledger, &from, &point);
+    }
+    return small_end(ledger, fault);
+}
+
 enum fault ledger_file_commit(struct ledger *ledger, const struct ledger_point *from, const struct ledger_point *to)
 {
     assert(to->seq == ledger->seq);

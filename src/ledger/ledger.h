@@ -36,6 +36,10 @@ struct ledger_point {
     uint8_t uuid[16];
 };
 enum fault ledger_point(struct ledger *ledger, struct ledger_point *out) MUST_USE;
+/* Whether the ledger has never belonged to a journal. */
+bool ledger_point_is_new(const struct ledger_point *point);
+/* A new ledger belongs to this journal from here on, of which nothing is filed yet. */
+enum fault ledger_point_begin(struct ledger *ledger, const uint8_t uuid[16]) MUST_USE;
 
 /* Filing: begin, file each decision, commit with the point it reached. The point moves in the same transaction, and only
  * from the value it had at begin (P4). Decisions come without a gap after the point; a row that is there already must be

@@ -102,25 +102,6 @@ def test_a_database_of_something_else_is_left_alone(own_server):
     assert shown.code == 3 and str(path) in shown.text and "copy" in shown.text, shown
 
 
-@pytest.mark.local
-def test_a_lost_ledger_is_not_hidden(own_server):
-    """P5 and P11: the journal belongs to a ledger; without it the state is rebuilt from the journal or refused, never forgotten."""
-    server = own_server()
-    shop = Shop(server)
-    sale = shop.sale()["id"]
-    order = shop.win(sale, "ann")
-    shop.close()
-    server.stop()
-    server.ledger().drop()
-    try:
-        server.start(ready_s=30)
-    except ServerDied as died:
-        assert re.search(r"exit [13]\n", str(died)), died
-        return
-    assert shop.order(order["no"]).json() == order
-    shop.close()
-
-
 @pytest.mark.parametrize("arguments", [["serve", "--no-such-flag"], ["serve", "--http"], ["serve", "--http", "nonsense"], ["serve", "--http", "127.0.0.1:70000"],
                                        ["serve", "--reactors", "-1"], ["serve", "--reactors", "0x2"], ["serve", "--log-level", "loud"],
                                        ["serve", "extra"], ["serve", "--tls-cert", "x.pem"], ["fly"], [],

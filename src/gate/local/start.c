@@ -48,9 +48,20 @@ static enum fault load_ledger(struct local *gate, struct ledger *ledger, const s
     return FAULT_NONE;
 }
 
+struct replay {
+    struct local *gate;
+    bool ledger_new;  /* it has never belonged to a journal */
+    bool ledger_lost; /* and there are decisions, so that another ledger was here */
+};
+
 static const char *replay_decision(void *arg, const struct decision *decision)
 {
-    struct local *gate = arg;
+    struct replay *replay = arg;
+    struct local *gate = replay->gate;
+    if (replay->ledger_new) {
+        replay->ledger_lost = true;
+        return "the ledger does not know of this journal";
+    }
     const char *objection = engine_objection(gate->engine, decision);
     if (objection != NULL) return objection;
     engine_apply(gate->engine, decision);
@@ -60,7 +71,8 @@ static const char *replay_decision(void *arg, const struct decision *decision)
 
 static const char *replay_batch_end(void *arg, uint64_t seq, uint64_t digest)
 {
-    struct local *gate = arg;
+    const struct replay *replay = arg;
+    struct local *gate = replay->gate;
     if (seq != engine_seq(gate->engine)) return NULL; /* a batch the ledger had filed */
     return digest == engine_digest(gate->engine) ? NULL
                                                  : "the state after this batch is not the state it was written with (P5)";
@@ -97,20 +109,14 @@ static bool check_stock(void *arg, const struct sale *sale)
     return false;
 }
 
-static enum fault local_recover(struct local *gate, struct ledger *ledger, struct journal_damage *damage)
+/* The journal after the filed point. What the journal does not have would be lost in silence with a ledger that was here
+ * before: so a new one goes only with a journal without decisions, and is told which one that is before anything is decided.
+ * A crash in between leaves both new. */
+static enum fault journal_replay(struct local *gate, struct ledger *ledger, const struct ledger_point *filed,
+                                 struct journal_damage *damage)
 {
-    struct ledger_point filed;
-    enum fault fault = ledger_point(ledger, &filed);
-    if (fault == FAULT_NONE) fault = load_ledger(gate, ledger, &filed);
-    if (fault == FAULT_DAMAGE) {
-        const char *objection = engine_load_objection(gate->engine);
-        if (objection[0] == '\0') objection = ledger_objection(ledger);
-        return ledger_damaged(damage, objection);
-    }
-    if (fault != FAULT_NONE) return fault;
-
-    struct journal_point point = { .seq = filed.seq, .digest = filed.digest };
-    memcpy(point.uuid, filed.uuid, sizeof point.uuid);
+    struct journal_point point = { .seq = filed->seq, .digest = filed->digest };
+    memcpy(point.uuid, filed->uuid, sizeof point.uuid);
     char folder[600];
     snprintf(folder, sizeof folder, "%s/journal", gate->options.folder);
     const struct journal_options options = {
@@ -121,8 +127,28 @@ static enum fault local_recover(struct local *gate, struct ledger *ledger, struc
         .on_durable = lanes_wake,
         .arg = gate,
     };
-    const struct journal_reader reader = { replay_decision, replay_batch_end, gate };
-    fault = journal_open(&gate->journal, &options, &point, &reader, damage);
+    struct replay replay = { .gate = gate, .ledger_new = ledger_point_is_new(filed) };
+    const struct journal_reader reader = { replay_decision, replay_batch_end, &replay };
+    enum fault fault = journal_open(&gate->journal, &options, &point, &reader, damage);
+    if (replay.ledger_lost)
+        return ledger_damaged(damage, "it has never belonged to a journal, but the journal here has decisions: the users, "
+                                      "logouts and webhooks of this shop are in another ledger");
+    if (fault != FAULT_NONE || !replay.ledger_new) return fault;
+    fault = ledger_point_begin(ledger, journal_uuid(gate->journal));
+    return fault == FAULT_DAMAGE ? ledger_damaged(damage, "") : fault;
+}
+
+static enum fault local_recover(struct local *gate, struct ledger *ledger, struct journal_damage *damage)
+{
+    struct ledger_point filed;
+    enum fault fault = ledger_point(ledger, &filed);
+    if (fault == FAULT_NONE) fault = load_ledger(gate, ledger, &filed);
+    if (fault == FAULT_DAMAGE) {
+        const char *objection = engine_load_objection(gate->engine);
+        if (objection[0] == '\0') objection = ledger_objection(ledger);
+        return ledger_damaged(damage, objection);
+    }
+    if (fault == FAULT_NONE) fault = journal_replay(gate, ledger, &filed, damage);
     if (fault != FAULT_NONE) return fault;
 
     /* Some of what was replayed may be refunds for orders that memory does not have. */
