@@ -110,6 +110,9 @@ static int repair_run(const struct config *config, bool yes)
         return EXIT_FAILED;
     }
     printf("cut at decision %" PRIu64 "; the journal as it was is in %s\n", found.seq_good, copy);
+    printf("numbers of lost orders, all above %" PRIu64
+           ", are given again: settle payments for them before the next start\n",
+           found.seq_good);
     return EXIT_OK;
 }
 
