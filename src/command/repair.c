@@ -94,8 +94,12 @@ static int repair_run(const struct config *config, bool yes)
     }
     printf("damaged: %s at offset %" PRIu64 ": %s\n", found.damage.file, found.damage.offset, found.damage.reason);
     printf("good: up to decision %" PRIu64 "; the ledger has filed up to %" PRIu64 "\n", found.seq_good, point.seq);
-    printf("a cut would lose: %" PRIu64 " bytes, with at least %" PRIu64 " readable decisions after the damage\n",
-           found.bytes_lost, found.decisions_lost_min);
+    if (found.bytes_lost > 0) {
+        printf("a cut would lose: %" PRIu64 " bytes, with at least %" PRIu64 " readable decisions after the damage\n",
+               found.bytes_lost, found.decisions_lost_min);
+    } else {
+        printf("a cut would lose nothing that is still there\n");
+    }
     if (!found.cuttable) {
         printf("this cannot be cut: the ledger has filed beyond the damage, or belongs to another journal; restore the data "
                "folder from a copy\n");

@@ -60,11 +60,6 @@ void chain_advance(struct chain *chain, const uint8_t *batch, uint32_t span)
     hash_end(chain);
 }
 
-bool sector_is_zero(const uint8_t *sector)
-{
-    return sector[0] == 0 && memcmp(sector, sector + 1, SECTOR_BYTES - 1) == 0;
-}
-
 void batch_reset(struct batch *batch)
 {
     batch->length = BATCH_HEADER_BYTES;

@@ -50,8 +50,6 @@ static inline uint32_t batch_span(uint32_t length)
     return (length + SECTOR_BYTES - 1) / SECTOR_BYTES * SECTOR_BYTES;
 }
 
-bool sector_is_zero(const uint8_t *sector);
-
 void batch_reset(struct batch *batch);
 /* Fills in header and padding and advances the chain. Returns the span. bytes has room for it. */
 uint32_t batch_seal(struct batch *batch, uint32_t seed, struct chain *chain);

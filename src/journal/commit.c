@@ -162,7 +162,7 @@ static bool batch_take(struct journal *journal)
     if (journal->rotate) {
         assert(journal->spare_ready);
         journal->spare_ready = false;
-        journal->segment_left = journal->options.segment_bytes - SEGMENT_HEADER_BYTES;
+        journal->segment_left = segment_room(journal->options.segment_bytes, SEGMENT_HEADER_BYTES);
     }
     assert(span <= journal->segment_left);
     journal->segment_left -= span;
@@ -181,7 +181,8 @@ static void preparer_wake(struct journal *journal)
     pthread_mutex_unlock(&journal->rest_lock);
 }
 
-/* The spare becomes the segment. It has its name for good before the first batch goes into it. */
+/* The spare becomes the segment. Before the first batch goes into it, it has its name for good, and then the one before says
+ * that it follows: the other way round a crash between the two would look like a lost segment. */
 static enum fault segment_rotate(struct journal *journal, uint64_t seq_first)
 {
     struct segment_header header = journal->header;
@@ -199,6 +200,7 @@ static enum fault segment_rotate(struct journal *journal, uint64_t seq_first)
     if (fault == FAULT_NONE) fault = disk_sync(journal->spare_fd);
     if (fault == FAULT_NONE) fault = disk_rename(from, to);
     if (fault == FAULT_NONE) fault = disk_sync_folder(journal->folder);
+    if (fault == FAULT_NONE) fault = segment_mark(journal->fd, &journal->header, seq_first);
     if (fault != FAULT_NONE) return fault;
 
     disk_close(journal->fd);

@@ -5,7 +5,9 @@
  *
  * A segment is segment_bytes long from its first day: zeros, then one sector of header, then batches, each beginning on a
  * sector, then zeros. A sector reaches the disk whole or not at all. No sector of a header or batch is all zero, so a
- * zero sector is one that never was written.
+ * zero sector is one that never was written. The last sector is kept free for the mark, which says that a segment follows:
+ * it is durable before the first batch of that one is, so whoever finds a mark and no next segment has lost one. Segments
+ * of before there were marks have none, and may have a batch there.
  *
  * Segment header (one sector)           Batch header
  *    0   8  magic "STAMPEDE"               0   4  magic "BTCH"
@@ -19,6 +21,10 @@
  *   80 428  padding                       72   4  CRC32C of records and padding, seeded
  *  508   4  CRC32C of bytes 0..507        76   4  CRC32C of bytes 0..75, seeded
  *                                         80   .  records, then padding up to the next sector
+ * Mark (one sector)
+ *    0   8  magic "\xFFNEXT\xFF\xFF\xFF"      12   8  first sequence number of the segment that follows
+ *    8   4  version                        20 488  padding
+ *                                         508   4  CRC32C of bytes 0..507, seeded
  *
  * Seeded: the checksum goes over the uuid and the segment's number first, so that a batch of another journal or another
  * segment is not taken for one of this.
@@ -47,6 +53,7 @@
 #include "bounds.h"
 
 #include <endian.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -67,6 +74,18 @@ enum {
     SEGMENT_AT_PADDING = 80,
     SEGMENT_AT_CRC = 508,
     SEGMENT_HEADER_BYTES = SECTOR_BYTES,
+};
+
+/* No text has a byte 0xFF: no sector inside a batch, which may stand there in old segments, begins like a mark. */
+#define MARK_MAGIC "\xFFNEXT\xFF\xFF\xFF"
+#define MARK_VERSION 1
+enum {
+    MARK_AT_MAGIC = 0,
+    MARK_AT_VERSION = 8,
+    MARK_AT_SEQ_NEXT = 12,
+    MARK_AT_PADDING = 20,
+    MARK_AT_CRC = 508,
+    MARK_BYTES = SECTOR_BYTES,
 };
 
 #define BATCH_MAGIC "BTCH"
@@ -101,6 +120,9 @@ _Static_assert(SEGMENT_AT_VERSION == SEGMENT_AT_MAGIC + sizeof SEGMENT_MAGIC - 1
 _Static_assert(SEGMENT_AT_NUMBER == SEGMENT_AT_UUID + UUID_BYTES, "the uuid has 16 bytes");
 _Static_assert(SEGMENT_AT_PADDING == SEGMENT_AT_CHAIN_BEFORE + CHAIN_BYTES, "the chain has 32 bytes");
 _Static_assert(SEGMENT_AT_CRC + 4 == SECTOR_BYTES, "the header of a segment is one sector, its checksum last");
+_Static_assert(MARK_AT_VERSION == MARK_AT_MAGIC + sizeof MARK_MAGIC - 1, "the magic has 8 bytes");
+_Static_assert(MARK_AT_PADDING == MARK_AT_SEQ_NEXT + 8, "a sequence number has 8 bytes");
+_Static_assert(MARK_AT_CRC + 4 == MARK_BYTES, "a mark is one sector, its checksum last");
 _Static_assert(BATCH_AT_VERSION == BATCH_AT_MAGIC + sizeof BATCH_MAGIC - 1, "the magic has 4 bytes");
 _Static_assert(BATCH_AT_RECORDS_CRC == BATCH_AT_CHAIN + CHAIN_BYTES, "the chain has 32 bytes");
 _Static_assert(BATCH_AT_CRC + 4 == BATCH_HEADER_BYTES, "the checksum ends the header of a batch");
@@ -118,6 +140,11 @@ _Static_assert(BUYER_BYTES_MAX <= UINT8_MAX && IDEMPOTENCY_KEY_BYTES_MAX <= UINT
 /* Texts have no NUL and the fields between them are short, so no 512 bytes in a row are zero. */
 _Static_assert(PADDING_BYTE != 0 && RECORD_HEADER_BYTES + 5 + TERMS_BYTES_MIN < SECTOR_BYTES / 2,
                "numbers alone never fill a sector");
+
+static inline bool sector_is_zero(const uint8_t *sector)
+{
+    return sector[0] == 0 && memcmp(sector, sector + 1, SECTOR_BYTES - 1) == 0;
+}
 
 static inline void le16_put(uint8_t *at, uint16_t value)
 {

@@ -167,6 +167,29 @@ static enum fault last_segment_rewrite(struct journal *journal, struct walk *wal
     return FAULT_NONE;
 }
 
+/* Without it the loss of the last segment would go unseen: a crash may have come before it was written, and earlier releases
+ * wrote none. One that can be read is written again, for the page cache may show what never reached the disk. */
+static enum fault segment_before_mark(const struct walk *walk)
+{
+    if (walk->at == 0) return FAULT_NONE;
+    char path[PATH_BYTES];
+    segment_path(path, walk->folder, walk->firsts[walk->at - 1], "");
+    int fd;
+    enum fault fault = disk_open(path, true, &fd);
+    if (fault != FAULT_NONE) return fault;
+    uint8_t sector[SECTOR_BYTES];
+    struct segment_header header;
+    size_t got = 0;
+    fault = disk_read_at(fd, sector, sizeof sector, 0, &got);
+    if (fault == FAULT_NONE && (got < sizeof sector || segment_header_get(sector, &header) != NULL)) {
+        log_error("journal", "%s reads differently the second time", path);
+        fault = FAULT_DISK;
+    }
+    if (fault == FAULT_NONE) fault = segment_mark(fd, &header, walk->header.seq_first);
+    disk_close(fd);
+    return fault;
+}
+
 /* The journal has been judged good: from here on the disk is changed. */
 static enum fault journal_ready(struct journal *journal, struct walk *walk)
 {
@@ -176,11 +199,12 @@ static enum fault journal_ready(struct journal *journal, struct walk *walk)
     enum fault fault = leftovers_remove(journal->folder);
     if (fault != FAULT_NONE) return fault;
     fault = walk->count == 0 ? journal_begin(journal) : last_segment_rewrite(journal, walk);
+    if (fault == FAULT_NONE) fault = segment_before_mark(walk);
     if (fault != FAULT_NONE) return fault;
 
     memcpy(journal->uuid, journal->header.uuid, UUID_BYTES);
     journal->seed = segment_seed(&journal->header);
-    journal->segment_left = journal->header.bytes - journal->offset;
+    journal->segment_left = segment_room(journal->header.bytes, journal->offset);
     journal->seq_taken = walk->seq_next - 1;
     atomic_store(&journal->seq_appended, walk->seq_next - 1);
     atomic_store(&journal->seq_durable, walk->seq_next - 1);

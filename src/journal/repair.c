@@ -69,8 +69,9 @@ static enum fault losses_add(const struct walk *walk, size_t at, uint64_t from, 
     struct segment_header header;
     if (size < SECTOR_BYTES || segment_header_get(bytes, &header) != NULL) {
         header = walk->header;
-        header.number += at - walk->at + (walk->offset == 0 ? 1 : 0);
+        header.number += at - walk->at;
     }
+    if (size >= header.bytes && sector_is_mark(bytes + header.bytes - MARK_BYTES)) size = header.bytes - MARK_BYTES;
     const uint32_t seed = segment_seed(&header);
     uint64_t end = from;
     for (uint64_t i = from; i + SECTOR_BYTES <= size;) {
@@ -219,15 +220,15 @@ static enum fault folder_copy(const struct walk *walk, const char *copy_path)
 static enum fault segments_cut(const struct walk *walk)
 {
     char path[PATH_BYTES], path_new[PATH_BYTES];
-    const size_t keep = walk->offset > 0 ? walk->at + 1 : walk->at;
     enum fault fault = FAULT_NONE;
-    for (size_t i = walk->count; i > keep && fault == FAULT_NONE; i--) {
+    for (size_t i = walk->count; i > walk->at + 1 && fault == FAULT_NONE; i--) {
         segment_path(path, walk->folder, walk->firsts[i - 1], "");
         fault = disk_remove(path);
         if (fault == FAULT_NONE) fault = disk_sync_folder(walk->folder);
     }
-    if (fault != FAULT_NONE || walk->offset == 0) return fault;
+    if (fault != FAULT_NONE) return fault;
 
+    /* Without its mark, too: nothing follows it any more. */
     segment_path(path, walk->folder, walk->firsts[walk->at], "");
     segment_path(path_new, walk->folder, walk->firsts[walk->at], ".new");
     fault = file_put(path, path_new, walk->offset, walk->header.bytes);

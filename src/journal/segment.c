@@ -53,6 +53,65 @@ uint32_t segment_seed(const struct segment_header *header)
     return crc32c(crc32c(0, header->uuid, UUID_BYTES), number, sizeof number);
 }
 
+uint32_t segment_room(uint32_t segment_bytes, uint64_t offset)
+{
+    return offset + MARK_BYTES < segment_bytes ? (uint32_t)(segment_bytes - MARK_BYTES - offset) : 0;
+}
+
+void mark_put(uint64_t seq_next, uint32_t seed, uint8_t sector[SECTOR_BYTES])
+{
+    memset(sector, PADDING_BYTE, SECTOR_BYTES);
+    memcpy(sector + MARK_AT_MAGIC, MARK_MAGIC, sizeof MARK_MAGIC - 1);
+    le32_put(sector + MARK_AT_VERSION, MARK_VERSION);
+    le64_put(sector + MARK_AT_SEQ_NEXT, seq_next);
+    le32_put(sector + MARK_AT_CRC, crc32c(seed, sector, MARK_AT_CRC));
+}
+
+bool sector_is_mark(const uint8_t sector[SECTOR_BYTES])
+{
+    return memcmp(sector + MARK_AT_MAGIC, MARK_MAGIC, sizeof MARK_MAGIC - 1) == 0;
+}
+
+enum mark mark_get(const uint8_t sector[SECTOR_BYTES], uint32_t seed, uint64_t *seq_next)
+{
+    if (!sector_is_mark(sector)) return MARK_NONE;
+    if (le32_get(sector + MARK_AT_CRC) != crc32c(seed, sector, MARK_AT_CRC)) return MARK_TORN;
+    if (le32_get(sector + MARK_AT_VERSION) != MARK_VERSION) return MARK_TORN;
+    *seq_next = le64_get(sector + MARK_AT_SEQ_NEXT);
+    return MARK_WHOLE;
+}
+
+/* A file cut short has no last sector; whoever reads its batches finds that out. */
+static enum fault last_sector_read(int fd, const struct segment_header *header, uint8_t sector[SECTOR_BYTES])
+{
+    size_t got = 0;
+    const enum fault fault = disk_read_at(fd, sector, SECTOR_BYTES, header->bytes - MARK_BYTES, &got);
+    if (got < SECTOR_BYTES) memset(sector, 0, SECTOR_BYTES);
+    return fault;
+}
+
+enum fault segment_mark_read(int fd, const struct segment_header *header, uint64_t batches_end, enum mark *mark,
+                             uint64_t *seq_next)
+{
+    *mark = MARK_NONE;
+    if (batches_end > header->bytes - MARK_BYTES) return FAULT_NONE;
+    uint8_t sector[SECTOR_BYTES];
+    const enum fault fault = last_sector_read(fd, header, sector);
+    if (fault == FAULT_NONE) *mark = mark_get(sector, segment_seed(header), seq_next);
+    return fault;
+}
+
+enum fault segment_mark(int fd, const struct segment_header *header, uint64_t seq_next)
+{
+    uint8_t sector[SECTOR_BYTES];
+    enum fault fault = last_sector_read(fd, header, sector);
+    if (fault != FAULT_NONE) return fault;
+    if (!sector_is_zero(sector) && !sector_is_mark(sector)) return FAULT_NONE;
+    mark_put(seq_next, segment_seed(header), sector);
+    fault = disk_write_at(fd, sector, sizeof sector, header->bytes - MARK_BYTES);
+    return fault == FAULT_NONE ? disk_sync(fd) : fault;
+}
+
 void segment_path(char path[PATH_BYTES], const char *folder, uint64_t seq_first, const char *suffix)
 {
     const int len = snprintf(path, PATH_BYTES, "%s/%020" PRIu64 NAME_SUFFIX "%s", folder, seq_first, suffix);

@@ -28,6 +28,27 @@ const char *segment_header_get(const uint8_t sector[SECTOR_BYTES], struct segmen
 /* Where the checksums of the segment's batches start from. */
 uint32_t segment_seed(const struct segment_header *header);
 
+/* Bytes that batches may still take from offset on: all but the mark. */
+uint32_t segment_room(uint32_t segment_bytes, uint64_t offset);
+
+/* What the last sector of a segment says of the one that follows. */
+enum mark {
+    MARK_NONE, /* nothing is known: the segment is the last, or of before there were marks */
+    MARK_TORN, /* begun and not whole: a segment followed all the same, for it is made first */
+    MARK_WHOLE,
+};
+/* Whether one was begun here. */
+bool sector_is_mark(const uint8_t sector[SECTOR_BYTES]);
+void mark_put(uint64_t seq_next, uint32_t seed, uint8_t sector[SECTOR_BYTES]);
+/* *seq_next is set for MARK_WHOLE. */
+enum mark mark_get(const uint8_t sector[SECTOR_BYTES], uint32_t seed, uint64_t *seq_next);
+/* batches_end: where a batch reaches into the last sector there is no mark, whatever stands there. */
+enum fault segment_mark_read(int fd, const struct segment_header *header, uint64_t batches_end, enum mark *mark,
+                             uint64_t *seq_next) MUST_USE;
+/* Says durably that a segment beginning at seq_next follows; again, where it is said already. Leaves a segment alone that
+ * batches fill to its last sector. */
+enum fault segment_mark(int fd, const struct segment_header *header, uint64_t seq_next) MUST_USE;
+
 /* FOLDER/00000000000000000001.seg, and with the suffix ".new" while it is being made. */
 void segment_path(char path[PATH_BYTES], const char *folder, uint64_t seq_first, const char *suffix);
 void folder_path(char path[PATH_BYTES], const char *folder, const char *name);

@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/disk.h"
 #include "journal/record.h"
+#include "journal/remains.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,6 +18,13 @@
 static enum fault damaged(const struct walk *walk, uint64_t offset, struct journal_damage *damage, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Of a path that is too long the end says more than the beginning. */
+static void damage_in(struct journal_damage *damage, const char *path)
+{
+    const size_t len = strlen(path), room = sizeof damage->file - 1;
+    snprintf(damage->file, sizeof damage->file, "%.*s", (int)room, path + (len > room ? len - room : 0));
+}
+
 /* Damage in the present segment; in the folder where there is none. */
 static enum fault damaged(const struct walk *walk, uint64_t offset, struct journal_damage *damage, const char *format, ...)
 {
@@ -25,9 +33,7 @@ static enum fault damaged(const struct walk *walk, uint64_t offset, struct journ
         segment_path(path, walk->folder, walk->firsts[walk->at], "");
     else
         memcpy(path, walk->folder, sizeof walk->folder);
-    /* Of a path that is too long the end says more than the beginning. */
-    const size_t len = strlen(path), room = sizeof damage->file - 1;
-    snprintf(damage->file, sizeof damage->file, "%.*s", (int)room, path + (len > room ? len - room : 0));
+    damage_in(damage, path);
     damage->offset = offset;
     va_list args;
     va_start(args, format);
@@ -268,49 +274,26 @@ void walk_close(struct walk *walk)
     free(walk);
 }
 
-/* What lies in [from, to) of the segment. */
-struct remains {
-    bool zero_sector;    /* at least one */
-    bool other;          /* at least one that is not zero */
-    uint64_t other_last; /* the last of those */
-    bool batch;          /* one begins like a whole batch of this segment */
-    uint64_t batch_at;
-};
-
-static enum fault remains_look(struct walk *walk, uint64_t from, uint64_t to, struct remains *out,
-                               struct journal_damage *damage)
+/* As remains_look(), for bytes that the segment must have. */
+static enum fault remains_due(struct walk *walk, uint64_t from, uint64_t to, struct remains *out,
+                              struct journal_damage *damage)
 {
-    memset(out, 0, sizeof *out);
-    for (uint64_t at = from; at < to; at += SECTOR_BYTES) {
-        enum fault fault;
-        const uint8_t *sector = bytes_due(walk, at, SECTOR_BYTES, &fault, damage);
-        if (sector == NULL) return fault;
-        if (sector_is_zero(sector)) {
-            out->zero_sector = true;
-            continue;
-        }
-        out->other = true;
-        out->other_last = at;
-        struct batch_header header;
-        if (!out->batch && batch_header_get(sector, walk->seed, &header) == NULL) {
-            out->batch = true;
-            out->batch_at = at;
-        }
-    }
-    return FAULT_NONE;
+    const enum fault fault = remains_look(walk, from, to, out);
+    if (fault == FAULT_DAMAGE) (void)damaged(walk, out->ends_at, damage, "the file ends too early");
+    return fault;
 }
 
 /* The end of the good part is at walk->offset, where no batch begins or one is not whole (span bytes of it are due, 0 when
  * its header never arrived). Is it the end? */
 static enum fault end_judge(struct walk *walk, uint32_t span, struct journal_damage *damage)
 {
-    const uint64_t begin = walk->offset, end = walk->header.bytes;
-    const bool last = walk->at + 1 == walk->count;
+    const uint64_t begin = walk->offset, end = walk->header.bytes - (walk->mark != MARK_NONE ? MARK_BYTES : 0);
+    const bool last = walk->at + 1 == walk->count && walk->mark == MARK_NONE;
     struct remains within, after;
     uint64_t reach = begin + (span > 0 ? span : BATCH_BYTES_MAX);
     if (reach > end) reach = end;
-    enum fault fault = remains_look(walk, begin, reach, &within, damage);
-    if (fault == FAULT_NONE) fault = remains_look(walk, reach, end, &after, damage);
+    enum fault fault = remains_due(walk, begin, reach, &within, damage);
+    if (fault == FAULT_NONE) fault = remains_due(walk, reach, end, &after, damage);
     if (fault != FAULT_NONE) return fault;
 
     if (span > 0 && !within.zero_sector) return damaged(walk, begin, damage, "checksum of a batch differs");
@@ -318,7 +301,7 @@ static enum fault end_judge(struct walk *walk, uint32_t span, struct journal_dam
     if (!last && within.other) return damaged(walk, begin, damage, "a batch is missing, and a segment follows");
     /* The torn batch's own header stands at begin: looking for others starts behind it. */
     if (span > 0) {
-        fault = remains_look(walk, begin + SECTOR_BYTES, reach, &within, damage);
+        fault = remains_due(walk, begin + SECTOR_BYTES, reach, &within, damage);
         if (fault != FAULT_NONE) return fault;
     }
     if (within.batch) {
@@ -331,6 +314,39 @@ static enum fault end_judge(struct walk *walk, uint32_t span, struct journal_dam
     return FAULT_NONE;
 }
 
+/* What the mark says against what is there. */
+static enum fault mark_check(struct walk *walk, struct journal_damage *damage)
+{
+    if (walk->mark == MARK_WHOLE && walk->mark_seq_next != walk->seq_next) {
+        return damaged(walk, walk->offset, damage, "the segment ends at %" PRIu64 ", but the next begins at %" PRIu64,
+                       walk->seq_next - 1, walk->mark_seq_next);
+    }
+    const bool there = walk->at + 1 < walk->count && walk->firsts[walk->at + 1] <= walk->seq_next;
+    if (walk->mark == MARK_NONE || there) return FAULT_NONE;
+    char path[PATH_BYTES];
+    segment_path(path, walk->folder, walk->seq_next, "");
+    (void)damaged(walk, 0, damage,
+                  "the file is missing, and with it all decisions from %" PRIu64 " on: put it back from a copy",
+                  walk->seq_next);
+    damage_in(damage, path);
+    return FAULT_DAMAGE;
+}
+
+/* Opens the next segment and checks that it goes on where the one before ends. */
+static enum fault segment_enter(struct walk *walk, const struct segment_header *before, struct journal_damage *damage)
+{
+    if (walk->firsts[walk->at] != walk->seq_next) {
+        return damaged(walk, 0, damage, "the segment begins at %" PRIu64 ", but %" PRIu64 " is next", walk->firsts[walk->at],
+                       walk->seq_next);
+    }
+    const enum fault fault = segment_follow(walk, before, damage);
+    if (fault != FAULT_NONE) return fault;
+    if (walk->live == NULL && memcmp(walk->header.chain_before, walk->chain.value, CHAIN_BYTES) != 0) {
+        return damaged(walk, SEGMENT_AT_CHAIN_BEFORE, damage, "the segment does not follow from the one before");
+    }
+    return FAULT_NONE;
+}
+
 /* At the end of a segment's batches: on to the next one, or the end of the journal. */
 static enum fault segment_next(struct walk *walk, bool *more, struct journal_damage *damage)
 {
@@ -339,6 +355,8 @@ static enum fault segment_next(struct walk *walk, bool *more, struct journal_dam
         first_add(walk, walk->seq_next);
         if (walk->listing != FAULT_NONE) return walk->listing;
     }
+    enum fault fault = mark_check(walk, damage);
+    if (fault != FAULT_NONE) return fault;
     if (walk->at + 1 == walk->count) {
         *more = false;
         if (walk->seq_next > walk->point.seq) return size_check(walk, damage);
@@ -347,24 +365,31 @@ static enum fault segment_next(struct walk *walk, bool *more, struct journal_dam
     }
 
     if (walk->live == NULL) {
-        const enum fault fault = size_check(walk, damage);
+        fault = size_check(walk, damage);
         if (fault != FAULT_NONE) return fault;
     }
     const struct segment_header before = walk->header;
     walk->at++;
-    walk->offset = 0;
-    if (walk->firsts[walk->at] != walk->seq_next) {
-        return damaged(walk, 0, damage, "the segment begins at %" PRIu64 ", but %" PRIu64 " is next", walk->firsts[walk->at],
-                       walk->seq_next);
-    }
-    const enum fault fault = segment_follow(walk, &before, damage);
-    if (fault != FAULT_NONE) return fault;
-    if (walk->live == NULL && memcmp(walk->header.chain_before, walk->chain.value, CHAIN_BYTES) != 0) {
-        return damaged(walk, SEGMENT_AT_CHAIN_BEFORE, damage, "the segment does not follow from the one before");
+    fault = segment_enter(walk, &before, damage);
+    if (fault != FAULT_NONE) {
+        walk->at--;
+        walk->header = before;
+        return fault;
     }
     segment_begin(walk);
     *more = true;
     return FAULT_NONE;
+}
+
+/* Where no batch begins, or one is not whole: span as for end_judge(). */
+static enum fault segment_end(struct walk *walk, uint32_t span, bool *more, struct journal_damage *damage)
+{
+    if (walk->live == NULL) {
+        enum fault fault = segment_mark_read(walk->fd, &walk->header, walk->offset, &walk->mark, &walk->mark_seq_next);
+        if (fault == FAULT_NONE) fault = end_judge(walk, span, damage);
+        if (fault != FAULT_NONE) return fault;
+    }
+    return segment_next(walk, more, damage);
 }
 
 /* Reads the batch whose header stands in sector, at walk->offset. *whole false: the end has to be judged. */
@@ -415,15 +440,11 @@ enum fault walk_next(struct walk *walk, bool *more, struct journal_damage *damag
         }
 
         enum fault fault = FAULT_NONE;
-        const bool full = walk->offset == walk->header.bytes;
-        const uint8_t *sector = full ? NULL : bytes_due(walk, walk->offset, SECTOR_BYTES, &fault, damage);
+        const uint64_t left = walk->header.bytes - walk->offset;
+        const uint8_t *sector = left == 0 ? NULL : bytes_due(walk, walk->offset, SECTOR_BYTES, &fault, damage);
         if (fault != FAULT_NONE) return fault;
-        if (full || sector_is_zero(sector)) {
-            if (!full && walk->live == NULL) {
-                fault = end_judge(walk, 0, damage);
-                if (fault != FAULT_NONE) return fault;
-            }
-            fault = segment_next(walk, more, damage);
+        if (sector == NULL || sector_is_zero(sector) || (left == MARK_BYTES && sector_is_mark(sector))) {
+            fault = segment_end(walk, 0, more, damage);
             if (fault != FAULT_NONE || !*more) return fault;
             continue;
         }
@@ -438,9 +459,7 @@ enum fault walk_next(struct walk *walk, bool *more, struct journal_damage *damag
         if (walk->live != NULL) {
             return damaged(walk, walk->offset, damage, "checksum of a durable batch differs");
         }
-        fault = end_judge(walk, batch_span(walk->batch.length), damage);
-        if (fault != FAULT_NONE) return fault;
-        return segment_next(walk, more, damage);
+        return segment_end(walk, batch_span(walk->batch.length), more, damage);
     }
 }
 

@@ -1,7 +1,8 @@
 /* walk: goes through the segments batch by batch, trusts nothing, and judges where the good part ends.
  *
  * The rule at the end of the last segment (P11): a batch that is not whole is a torn tail, which nobody was told of, only if
- * some sector of its span is still zero, nothing follows it, and the ledger has not filed it. Anything else is damage.
+ * some sector of its span is still zero, nothing follows it, and the ledger has not filed it. Anything else is damage, and
+ * so is a segment that says by its mark that another follows, where none does.
  *
  * Recovery, the offline scan and the repair walk to that end. The clerk walks live, behind the durable mark, where every
  * batch must be whole. A walk only reads. One thread per walk. */
@@ -42,9 +43,11 @@ struct walk {
     struct chain chain; /* offline only */
     struct window window;
 
-    uint32_t offset;   /* end of the good part so far; 0: of this segment nothing is good */
+    uint32_t offset;   /* end of the good part so far; where a segment is damaged from its start, in the one before */
     uint64_t seq_next; /* expected there */
     bool torn;         /* set at the end: something unfinished lies after the good part */
+    enum mark mark;    /* of the segment at whose end it stands; offline only */
+    uint64_t mark_seq_next;
 
     /* The batch walk_next() gave. bytes live until the next call. */
     struct batch_header batch;

@@ -4,7 +4,7 @@ import hashlib
 import re
 
 import pytest
-from harness import Server, ServerDied, Shop, data_copy, eventually, run, time_text, unhurried
+from harness import Server, ServerDied, Shop, crowd, data_copy, eventually, request_bytes, run, time_text, unhurried
 from provider import Provider
 
 SECTOR = 512
@@ -396,6 +396,68 @@ def test_repair_shows_then_cuts_and_keeps_a_copy(killed, copy):
     shop.close()
     server.stop()
     assert server.audit().code == 0
+
+
+@pytest.fixture(scope="module")
+def continued(tmp_path_factory):
+    """A data folder after kill -9 with wins in more than one journal file and little of it filed: (folder, sale, numbers of the orders)."""
+    with Server("--clerk-pause-ms", "60000", segment_mb=1) as server:
+        shop = Shop(server)
+        sale = shop.sale(stock=10 ** 6, grabs_per_buyer_max=10 ** 6)["id"]
+        numbers = []
+        while len(segments(server.data)) < 2:
+            requests = [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"b{i}"), key=f"{len(numbers) + i:0>60}") for i in range(50)]
+            answers = crowd(server, requests, 2)
+            assert {answer.status for answer in answers} == {201}
+            numbers += [int(answer.json()["order"]["no"]) for answer in answers]
+        numbers += [int(shop.win(sale, "the last")["no"])]
+        shop.close()
+        server.kill()
+        keep = tmp_path_factory.mktemp("continued") / "data"
+        data_copy(server.data, keep)
+    return keep, sale, sorted(numbers)
+
+
+def test_a_missing_last_journal_file_is_refused_told_and_cut_on_request(continued, copy):
+    """P3, P5 and P11: what it held was acknowledged and is not filed; nothing but the file before it knows of it."""
+    data, sale, numbers = continued
+    server = copy(data)
+    missing = segments(server.data)[-1]
+    first = int(missing.stem)
+    assert first <= numbers[-1], "nothing was acknowledged in the last file: the test proves nothing"
+    missing.unlink()
+    text = starts(server)
+    assert text is not None, "acknowledged orders are gone without a word"
+    assert "exit 3\n" in text and f"{missing.name} is damaged" in text and "the file is missing" in text, text
+    assert "put it back from a copy" in text and "stampede repair" in text, text
+    audit = server.audit()
+    assert audit.code == 1 and missing.name in audit.text, audit
+    shown = run("repair", "--data", server.data)
+    assert shown.code == 3 and missing.name in shown.text and f"good: up to decision {first - 1};" in shown.text, shown
+    done = run("repair", "--data", server.data, "--yes")
+    assert done.code == 0 and f"above {first - 1}, are given again" in done.text, done
+    assert starts(server) is None, server.log()
+    shop = Shop(server)
+    left = [number for number in numbers if number < first]
+    assert shop.counts(sale)[3] == len(left)
+    assert int(shop.win(sale, "after the repair")["no"]) >= first
+    shop.close()
+    server.stop()
+    assert server.audit().code == 0
+
+
+def test_a_last_journal_file_that_is_put_back_is_good_again(continued, copy):
+    """P3 and P11"""
+    data, sale, numbers = continued
+    server = copy(data)
+    path = segments(server.data)[-1]
+    away = path.rename(server.data / "away")
+    assert "exit 3\n" in starts(server)
+    away.rename(path)
+    assert starts(server) is None, server.log()
+    shop = Shop(server)
+    assert shop.counts(sale)[3] == len(numbers)
+    shop.close()
 
 
 def test_repair_of_good_data_has_nothing_to_do(finished, copy):

@@ -298,8 +298,9 @@ static void the_last_batch_of_an_older_segment_is_never_a_torn_tail(void **state
     (void)state;
     uint64_t run = 3000;
     uint32_t end, last;
-    /* One that its batches did not fill: two sectors are left, so that the spoiled one is not where a batch would begin. */
-    for (build(run, 400, 3); (last = first_segment_last(&end)), end + 2 * SECTOR_BYTES > MODEL_SEGMENT_BYTES;
+    /* One that its batches did not fill: two sectors are left before the mark, so that the spoiled one is not where a batch
+     * would begin. */
+    for (build(run, 400, 3); (last = first_segment_last(&end)), end + 2 * SECTOR_BYTES + MARK_BYTES > MODEL_SEGMENT_BYTES;
          build(run, 400, 3)) {
         sim_discard(image);
         run++;
@@ -311,7 +312,7 @@ static void the_last_batch_of_an_older_segment_is_never_a_torn_tail(void **state
     }
     /* A byte in the unused end of an older segment was never written by us. */
     again();
-    sim_spoil(FIRST_SEGMENT, MODEL_SEGMENT_BYTES - 1, 1);
+    sim_spoil(FIRST_SEGMENT, MODEL_SEGMENT_BYTES - MARK_BYTES - 1, 1);
     assert_int_equal(recovered(), -1);
     sim_discard(image);
 }

@@ -117,6 +117,60 @@ static void nothing_acknowledged_is_lost_by_a_crash_before_any_call(void **state
     }
 }
 
+/* The last segment by its name; 1 where there is no other. */
+static uint64_t last_segment_find(void)
+{
+    uint64_t last = 1;
+    for (uint64_t seq = 1; seq <= model.appended + 1; seq++) {
+        char path[PATH_BYTES];
+        size_t size;
+        segment_path(path, MODEL_FOLDER, seq, "");
+        if (sim_file(path, &size) != NULL) last = seq;
+    }
+    return last;
+}
+
+/* Whatever was not synced is lost, at every call: of the mark, the segment's name and its first batch any may be the last to
+ * arrive. Once the last segment holds what somebody was told of, its loss is seen; before that nothing is damaged. */
+static void a_lost_last_segment_is_noticed_whenever_it_held_what_was_told(void **state)
+{
+    (void)state;
+    begin(7);
+    life(130);
+    model_close(&model);
+    const uint64_t total = sim_changes();
+    uint32_t noticed = 0;
+    for (uint64_t n = 1; n <= total + 1; n++) {
+        begin(7);
+        sim_crash_before(n);
+        life(130);
+        sim_crash_before(1);
+        model_close(&model);
+        sim_power_loss(n % 2 == 0 ? 0 : keep_percent());
+        memset(&model.point, 0, sizeof model.point);
+        const uint64_t last = last_segment_find(), acked = model.acked;
+        struct sim_image *image = sim_save();
+        model_before = model;
+        must_open("crash before call", n);
+        model_close(&model);
+        sim_load(image);
+        sim_discard(image);
+        model = model_before;
+        if (last == 1) continue;
+        char path[PATH_BYTES];
+        segment_path(path, MODEL_FOLDER, last, "");
+        sim_delete(path);
+        const enum fault fault = model_open(&model);
+        model_close(&model);
+        if (acked < last) continue; /* seen or not: nothing is lost */
+        if (fault != FAULT_DAMAGE)
+            fail_msg("crash before call %" PRIu64 ": %s is not missed (seed %" PRIu64 ")", n, path, seed);
+        assert_string_equal(model.damage.file, path);
+        noticed++;
+    }
+    assert_true(noticed > 50);
+}
+
 /* A recovery is cut short at each of its calls, and the next one as well. */
 static void recovery_may_crash_anywhere_twice_in_a_row(void **state)
 {
@@ -295,6 +349,7 @@ int main(void)
         cmocka_unit_test(a_journal_comes_back_as_it_was),
         cmocka_unit_test(a_live_scan_follows_the_durable_mark_over_segments),
         cmocka_unit_test(nothing_acknowledged_is_lost_by_a_crash_before_any_call),
+        cmocka_unit_test(a_lost_last_segment_is_noticed_whenever_it_held_what_was_told),
         cmocka_unit_test(recovery_may_crash_anywhere_twice_in_a_row),
         cmocka_unit_test(a_failing_call_poisons_and_never_acknowledges),
         cmocka_unit_test(low_space_refuses_before_the_disk_is_full),

@@ -158,6 +158,29 @@ static void a_spoiled_header_or_a_gap_loses_from_there_on(void **state)
     }
 }
 
+static void a_missing_last_segment_is_told_and_a_cut_goes_on_without_it(void **state)
+{
+    (void)state;
+    build(11, 300);
+    const uint64_t good = firsts[first_count - 1] - 1;
+    char missing[PATH_BYTES];
+    memcpy(missing, segment_at(first_count - 1), sizeof missing);
+    sim_delete(missing);
+    const struct journal_diagnosis diagnosis = diagnosed();
+    assert_true(diagnosis.damaged && diagnosis.cuttable);
+    assert_string_equal(diagnosis.damage.file, missing);
+    assert_int_equal(diagnosis.seq_good, good);
+    assert_int_equal(diagnosis.bytes_lost, 0);
+    cut_and_open(&diagnosis, MODEL_FOLDER ".damaged-1");
+    assert_false(diagnosed().damaged);
+
+    build(11, 300);
+    sim_delete(missing);
+    model.point.seq = good + 1; /* filed: only a copy helps */
+    assert_true(diagnosed().damaged);
+    assert_false(diagnosed().cuttable);
+}
+
 static void a_file_cut_short_keeps_its_beginning(void **state)
 {
     (void)state;
@@ -216,13 +239,8 @@ static void a_cut_of_anything_but_what_was_shown_is_refused(void **state)
 }
 
 /* Whenever a cut is cut short itself, it can be asked for again, or has been done. */
-static void a_cut_may_crash_anywhere(void **state)
+static void cut_crashed_anywhere(uint64_t good)
 {
-    (void)state;
-    build(10, 300);
-    uint64_t seq_first;
-    spoil(1, batch_at(1, 2, &seq_first) + 20);
-    const uint64_t good = seq_first - 1;
     struct sim_image *image = sim_save();
     bool done = false;
     for (uint64_t n = 1; !done; n++) {
@@ -242,6 +260,21 @@ static void a_cut_may_crash_anywhere(void **state)
     sim_discard(image);
 }
 
+static void a_cut_may_crash_anywhere(void **state)
+{
+    (void)state;
+    build(10, 300);
+    uint64_t seq_first;
+    spoil(1, batch_at(1, 2, &seq_first) + 20);
+    cut_crashed_anywhere(seq_first - 1);
+    build(10, 300);
+    spoil(1, SEGMENT_AT_SEQ_FIRST); /* the one before is cut too, by its mark */
+    cut_crashed_anywhere(firsts[1] - 1);
+    build(10, 300);
+    sim_delete(segment_at(first_count - 1));
+    cut_crashed_anywhere(firsts[first_count - 1] - 1);
+}
+
 int main(void)
 {
     seed = model_seed();
@@ -250,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_cut_keeps_all_before_the_damage_and_a_copy_of_everything),
         cmocka_unit_test(each_cut_has_a_copy_of_its_own),
         cmocka_unit_test(a_spoiled_header_or_a_gap_loses_from_there_on),
+        cmocka_unit_test(a_missing_last_segment_is_told_and_a_cut_goes_on_without_it),
         cmocka_unit_test(a_file_cut_short_keeps_its_beginning),
         cmocka_unit_test(nothing_the_ledger_has_filed_is_cut),
         cmocka_unit_test(a_cut_of_anything_but_what_was_shown_is_refused),

@@ -79,6 +79,36 @@ static void impossible_headers_are_refused(void **state)
     }
 }
 
+static void a_mark_stands_as_the_table_says_and_every_flipped_bit_is_seen(void **state)
+{
+    (void)state;
+    uint8_t sector[SECTOR_BYTES];
+    mark_put(0x0506, 77, sector);
+    assert_memory_equal(sector, "\xFFNEXT\xFF\xFF\xFF\1\0\0\0\6\5\0\0\0\0\0\0", 20);
+    assert_int_equal(sector[20], PADDING_BYTE);
+    assert_int_equal(sector[507], PADDING_BYTE);
+    assert_int_equal(le32_get(sector + 508), crc32c(77, sector, 508));
+
+    uint64_t seq_next = 0;
+    assert_int_equal(mark_get(sector, 77, &seq_next), MARK_WHOLE);
+    assert_int_equal(seq_next, 0x0506);
+    assert_int_equal(mark_get(sector, 78, &seq_next), MARK_TORN); /* of another segment */
+    for (uint32_t bit = 0; bit < SECTOR_BYTES * 8; bit++) {
+        sector[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(mark_get(sector, 77, &seq_next), bit < 64 ? MARK_NONE : MARK_TORN);
+        sector[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+}
+
+static void batches_leave_room_for_the_mark(void **state)
+{
+    (void)state;
+    assert_int_equal(segment_room(4096, 512), 3072);
+    assert_int_equal(segment_room(4096, 3072), 512);
+    assert_int_equal(segment_room(4096, 3584), 0);
+    assert_int_equal(segment_room(4096, 4096), 0); /* filled by an earlier release */
+}
+
 static void names_are_read_strictly(void **state)
 {
     (void)state;
@@ -188,6 +218,8 @@ int main(void)
         cmocka_unit_test(a_segment_header_stands_as_the_table_says),
         cmocka_unit_test(every_flipped_bit_of_a_header_is_refused),
         cmocka_unit_test(impossible_headers_are_refused),
+        cmocka_unit_test(a_mark_stands_as_the_table_says_and_every_flipped_bit_is_seen),
+        cmocka_unit_test(batches_leave_room_for_the_mark),
         cmocka_unit_test(names_are_read_strictly),
         cmocka_unit_test(a_parent_is_found_for_any_spelling),
         cmocka_unit_test(a_batch_stands_as_the_table_says),
