@@ -21,6 +21,7 @@
 #define REACH_S_MAX 10 /* to connect and to get to know the server, in all */
 #define ASKED_MAX 8    /* columns of mysql_ask() */
 #define DOING_BYTES_MAX 300
+#define SILENT_TOO_LONG_MYSQL 4031 /* what MySQL says before it ends a connection for that */
 
 /* Reading what others have committed is what the rules of filing need: who changes a row holds its lock. The rest makes
  * MySQL refuse what it would otherwise mend in silence. */
@@ -33,7 +34,7 @@ bool mysql_lost(unsigned error)
     return error == CR_SERVER_GONE_ERROR || error == CR_SERVER_LOST || error == CR_SERVER_LOST_EXTENDED ||
            error == CR_SSL_CONNECTION_ERROR || error == ER_SERVER_SHUTDOWN || error == ER_CONNECTION_KILLED ||
            error == CR_CONNECTION_ERROR || error == CR_CONN_HOST_ERROR || error == ER_NORMAL_SHUTDOWN ||
-           error == ER_UNKNOWN_STMT_HANDLER;
+           error == ER_UNKNOWN_STMT_HANDLER || error == SILENT_TOO_LONG_MYSQL;
 }
 
 bool mysql_may_pass(unsigned error)
@@ -259,7 +260,7 @@ static enum fault connect_now(struct ledger *ledger)
     mysql_close(&connection->handle);
     mysql_init(&connection->handle);
     connection->connected = false;
-    connection->in_transaction = connection->rolled_back = false;
+    connection->in_transaction = connection->rolled_back = connection->bounded = false;
     connection->generation++;
     options_choose(&connection->handle, place);
     const char *host = place->host[0] != '\0' ? place->host : NULL;
@@ -362,6 +363,25 @@ static const char *mysql_error_text(struct ledger *ledger)
     return mysql_of(ledger)->error_text;
 }
 
+/* A node that is frozen or cut off in a transaction keeps its locks for as long as the server keeps its connection, which is
+ * for hours: the others could sell nothing. So the server ends one that has said nothing for a moment in the midst of
+ * writing. MySQL knows no such bound but one for every silence: there a connection that rests is ended, too, and is made
+ * anew when somebody has something to say. Who reads a snapshot holds no locks, and may take its time between two questions.
+ */
+static enum fault silence_bound(struct ledger *ledger, enum transaction kind)
+{
+    static const char *const bounds[2][2] = {
+        { "SET SESSION wait_timeout = DEFAULT", "SET SESSION wait_timeout = 10" },
+        { "SET SESSION idle_transaction_timeout = DEFAULT", "SET SESSION idle_transaction_timeout = 3" },
+    };
+    struct mysql_connection *connection = mysql_of(ledger);
+    bool bounded = kind != TRANSACTION_READ;
+    if (connection->bounded == bounded) return FAULT_NONE;
+    enum fault fault = mysql_run(ledger, bounds[connection->mariadb][bounded]);
+    if (fault == FAULT_NONE) connection->bounded = bounded;
+    return fault;
+}
+
 static enum fault transaction_start(struct ledger *ledger, enum transaction kind)
 {
     enum fault fault = mysql_run(ledger, kind == TRANSACTION_READ ? "START TRANSACTION WITH CONSISTENT SNAPSHOT"
@@ -407,6 +427,7 @@ static enum fault mysql_begin(struct ledger *ledger, enum transaction kind)
 {
     if (kind != TRANSACTION_READ && is_unsafe(ledger)) return FAULT_TIMEOUT;
     enum fault fault = mysql_ready(ledger);
+    if (fault == FAULT_NONE) fault = silence_bound(ledger, kind);
     /* One who reads much sees what was there at the beginning, however long it takes. */
     if (fault == FAULT_NONE && kind == TRANSACTION_READ)
         fault = mysql_run(ledger, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");

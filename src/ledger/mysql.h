@@ -23,6 +23,7 @@ struct mysql_connection {
     bool mariadb;
     bool in_transaction;
     bool rolled_back; /* or maybe: by a deadlock, a wait for a lock or the end of the connection, before it was asked for */
+    bool bounded;     /* the server ends it when it is silent in a transaction */
     enum ledger_mode mode;
     uint32_t generation; /* of the connection: statements of one before are prepared anew */
     uint64_t changes, last_id;

@@ -1,6 +1,7 @@
 /* Preloaded into a server: stops it, whole, at the worst moment that a pause can have. The thread that the file
  * STAMPEDE_PAUSE names has looked whether its job is still its own, and is about to ask the ledger the same. The file is
- * gone once that has happened. */
+ * gone once that has happened. The database does not end its connection meanwhile, as one does that knows no bound for
+ * those who are silent in a transaction: the number is all that stands against it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,6 +26,16 @@ int mysql_stmt_prepare(void *statement, const char *text, unsigned long len)
         if (at < ASKING_MAX) atomic_store(&asking[at], statement);
     }
     return real(statement, text, len);
+}
+
+int mysql_real_query(void *handle, const char *text, unsigned long len);
+int mysql_real_query(void *handle, const char *text, unsigned long len)
+{
+    static const char unbounded[] = "SET SESSION idle_transaction_timeout = 0";
+    int (*real)(void *, const char *, unsigned long) = (int (*)(void *, const char *, unsigned long))dlsym(RTLD_NEXT,
+                                                                                                           __func__);
+    if (memmem(text, len, "idle_transaction_timeout", 24) != NULL) return real(handle, unbounded, sizeof unbounded - 1);
+    return real(handle, text, len);
 }
 
 static int thread_is_named(const char *path)

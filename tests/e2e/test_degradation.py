@@ -5,6 +5,7 @@ A MariaDB of the module's own, which its tests end and stop; a Redis for each sh
 import collections
 import contextlib
 import re
+import signal
 import threading
 import time
 
@@ -382,3 +383,85 @@ def test_a_node_that_nobody_asks_notices_by_itself(db):
         back(shop)
         eventually(lambda: shop.grab(sale, "ann", key="k").status == 201, KNOWN_S)
         assert list(known(exact(nodes, sale, {})).values()) == ["ann"]
+
+
+@contextlib.contextmanager
+def row_locked(nodes, sale):
+    """While this lasts the sale's row in the ledger is somebody else's."""
+    ledger = nodes.ledger()
+    with contextlib.closing(mariadb.connect(ledger.port, ledger.database)) as other, other.cursor() as cursor:
+        other.begin()
+        cursor.execute("SELECT * FROM sales WHERE id = %s FOR UPDATE", (int(sale),))
+        try:
+            yield
+        finally:
+            other.rollback()
+
+
+def row_is_locked(nodes, sale):
+    try:
+        nodes.ledger().rows("SELECT * FROM sales WHERE id = ? FOR UPDATE NOWAIT", int(sale))
+        return False
+    except pymysql.OperationalError as error:
+        assert error.args[0] == 1205, error
+        return True
+
+
+def frozen_with_the_row(nodes, node, sale):
+    """Freezes a node that has asked for the sale's row and waits for it, so that it is given to one who does not move. False: the wait was over before.
+    The server tells nothing new of transactions to one who asks more often than every 0.1 s."""
+    with row_locked(nodes, sale):
+        eventually(lambda: nodes.ledger().rows("SELECT * FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"), pause=0.2)
+        node.process.send_signal(signal.SIGSTOP)
+    if row_is_locked(nodes, sale):
+        return True
+    node.process.send_signal(signal.SIGCONT)
+    return False
+
+
+def test_a_node_that_is_frozen_in_a_transaction_keeps_no_other_from_selling(db):
+    """The server ends its connection after a moment, and with it the lock of the sale; what it was about to file is filed later, once."""
+    with Nodes(database=db.database()) as nodes:
+        one, two = nodes.start(), nodes.start()
+        shop = Shop(one)
+        sale = shop.sale(stock=10_000)["id"]
+        other = Shop(two, shop.seller)
+        wins = {other.win(sale, "ann")["no"]: "ann"}
+        crowd_of_one = Crowd(one, sale, shop.seller)
+        try:
+            with crowd_of_one:
+                eventually(lambda: frozen_with_the_row(nodes, one, sale), 60)
+                try:
+                    bob = eventually(lambda: (got := other.grab(sale, "bob", key="k")).status == 201 and got, KNOWN_S)
+                finally:
+                    one.process.send_signal(signal.SIGCONT)
+                told_before = len(crowd_of_one.wins())
+                eventually(lambda: len(crowd_of_one.wins()) > told_before, KNOWN_S)
+        finally:
+            one.process.send_signal(signal.SIGCONT)
+        wins |= {bob.json()["order"]["no"]: "bob", other.win(sale, "cat")["no"]: "cat"} | crowd_of_one.wins()
+        for buyer in crowd_of_one.unknown():
+            answer = eventually(lambda buyer=buyer: (got := shop.grab(sale, buyer, key="k")).status in (200, 201) and got, KNOWN_S)
+            wins[answer.json()["order"]["no"]] = buyer
+        assert exact(nodes, sale, wins).items() == wins.items()
+
+
+def test_connections_that_the_database_ends_while_they_rest_are_made_anew_without_a_word():
+    """As MySQL does by the bound that nodes set for those that write."""
+    with mariadb.MariaDB("--wait-timeout=1") as impatient, Nodes(database=impatient.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale = shop.sale(stock=100, pay_within_s=600, price=1)["id"]
+        wins = {}
+        connections = "SELECT id FROM information_schema.processlist WHERE db = database() AND id != connection_id()"
+        for n in range(4):
+            answers = crowd(server, grabs(shop, sale, [f"b{n}-{i}" for i in range(20)]), 20)
+            assert told(answers) == {"WON": 20}
+            wins |= {answer.json()["order"]["no"]: None for answer in answers}
+            assert shop.order(answers[0].json()["order"]["no"], shop.buyer(f"b{n}-0")).status == 200
+            assert shop.client.post(f"/v1/orders/{answers[0].json()['order']['no']}/cancel", None, shop.buyer(f"b{n}-0")).status == 200
+            before = {row["id"] for row in nodes.ledger().rows(connections)}
+            time.sleep(2.5)
+            assert before - {row["id"] for row in nodes.ledger().rows(connections)}, "the database has ended none"
+        assert {str(order["no"]) for order in nodes.ledger().orders(sale)} == wins.keys()
+        assert not [line for line in server.log(10 ** 7).splitlines() if '"warn"' in line or '"error"' in line]

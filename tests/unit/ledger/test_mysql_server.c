@@ -45,10 +45,12 @@ static struct impostor {
     _Atomic bool unsafe_to_others;   /* who are called "other" */
     const char *_Atomic refuse_next; /* the lock of those who write, once, with this; and the transaction is rolled back */
     _Atomic bool unsafe_at_times;    /* every other time it is asked */
+    _Atomic bool mysql;              /* it says that it is one, to those who come from now on */
     /* What it has seen. */
     _Atomic bool muted;
     _Atomic unsigned safety_asked, writes;
     _Atomic unsigned locks, locks_outside; /* of a transaction */
+    const char *_Atomic bound;             /* for silence, that it was told last */
 } impostor;
 
 /* Seconds that nobody has to wait: where the server is mute all that is waited for it is skipped, here and in the library.
@@ -109,11 +111,12 @@ static void packet_send(int fd, uint8_t number, const void *bytes, size_t len)
 
 static void greeting_send(int fd)
 {
-    static const char version[] = "5.5.5-10.11.0-MariaDB", plugin[] = "mysql_native_password";
+    static const char plugin[] = "mysql_native_password";
+    const char *version = atomic_load(&impostor.mysql) ? "8.0.36" : "5.5.5-10.11.0-MariaDB";
     uint8_t out[128] = { 10 };
     size_t at = 1;
-    memcpy(out + at, version, sizeof(version));
-    at += sizeof(version) + 4;
+    memcpy(out + at, version, strlen(version) + 1);
+    at += strlen(version) + 1 + 4;
     memset(out + at, 'x', 8); /* of the salt */
     at += 9;
     /* LONG_PASSWORD, FOUND_ROWS, CONNECT_WITH_DB, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION; utf8mb4, autocommit;
@@ -176,8 +179,22 @@ static bool peer_is_there(int fd)
     return recv(fd, &(char){ 0 }, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
+/* For MariaDB and for MySQL: of one who writes, and of one who reads. */
+static const char *const bounds[2][2] = {
+    { "SET SESSION idle_transaction_timeout = 3", "SET SESSION idle_transaction_timeout = DEFAULT" },
+    { "SET SESSION wait_timeout = 10", "SET SESSION wait_timeout = DEFAULT" },
+};
+
+static void bound_note(const char *question)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        if (strcmp(question, bounds[i / 2][i % 2]) == 0) atomic_store(&impostor.bound, bounds[i / 2][i % 2]);
+    }
+}
+
 static void question_answer(unsigned peer, const char *question)
 {
+    bound_note(question);
     const char *mute_at = atomic_load(&impostor.mute_at);
     int fd = impostor.peers[peer].fd;
     if (mute_at != NULL && strstr(question, mute_at) != NULL)
@@ -357,6 +374,31 @@ static void a_first_lock_that_is_refused_is_taken_in_a_transaction_begun_again(v
     ledger_close(ledger);
 }
 
+/* Others wait for its locks. With the connection, of which MySQL says why it has ended it, the bound is gone. */
+static void whoever_writes_may_not_be_silent_for_long(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct ledger *ledger;
+        atomic_store(&impostor.mysql, i == 1);
+        atomic_store(&impostor.bound, NULL);
+        assert_int_equal(ledger_open(&ledger, *state, LEDGER_OWNER), FAULT_NONE);
+        assert_int_equal(ledger_begin(ledger, TRANSACTION_READ), FAULT_NONE);
+        assert_null(atomic_load(&impostor.bound));
+        for (unsigned j = 0; j < 5; j++) {
+            ledger_undo(ledger);
+            assert_int_equal(ledger_begin(ledger, j % 2 == 0 ? TRANSACTION_FILE : TRANSACTION_READ), FAULT_NONE);
+            assert_ptr_equal(atomic_load(&impostor.bound), bounds[i][j % 2]);
+        }
+        ledger_undo(ledger);
+        atomic_store(&impostor.refuse_next, "\xff\xbf\x0f#HY000The client was disconnected"); /* 4031 */
+        assert_int_equal(ledger_begin(ledger, TRANSACTION_WRITE), FAULT_LEDGER);
+        atomic_store(&impostor.bound, NULL);
+        assert_int_equal(ledger_begin(ledger, TRANSACTION_WRITE), FAULT_NONE);
+        assert_ptr_equal(atomic_load(&impostor.bound), bounds[i][0]);
+        ledger_close(ledger);
+    }
+}
+
 static void the_watch_waits_a_second_for_each_answer(void **state)
 {
     struct ledger_place *place = *state;
@@ -447,6 +489,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_server_that_hangs_while_a_ledger_is_opened_is_said_and_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(also_one_who_is_patient_gives_up_a_server_that_never_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(a_first_lock_that_is_refused_is_taken_in_a_transaction_begun_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(whoever_writes_may_not_be_silent_for_long, setup, teardown),
         cmocka_unit_test_setup_teardown(the_watch_waits_a_second_for_each_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_start_is_not_kept_waiting_by_a_server_that_falls_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(what_every_connection_finds_is_said_once_and_asked_about_with_pauses, setup,
