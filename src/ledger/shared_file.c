@@ -2,12 +2,15 @@
  * by tally_find(): what is read about the sale and its orders after that is true until the end. */
 #include "ledger/shared_file.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 
 #define TRIES_MAX 6
 
 enum fault shared_run(struct ledger *ledger, enum fault (*work)(struct ledger *ledger, void *arg, bool *wrote), void *arg)
 {
+    uint64_t until_ms = mono_ms() + ledger->patience_ms;
     for (int tries = 1;; tries++) {
         bool wrote = false;
         enum fault fault = filing_begin(ledger); /* has waited as long as it may */
@@ -16,7 +19,7 @@ enum fault shared_run(struct ledger *ledger, enum fault (*work)(struct ledger *l
         if (fault == FAULT_NONE && wrote) fault = filing_commit(ledger);
         if (fault != FAULT_NONE || !wrote) ledger_file_rollback(ledger);
         ledger->filing = false;
-        if (fault != FAULT_TIMEOUT || tries == TRIES_MAX) return fault;
+        if (fault != FAULT_TIMEOUT || tries == TRIES_MAX || mono_ms() >= until_ms) return fault;
         ledger_lock_pause();
     }
 }

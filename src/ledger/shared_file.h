@@ -5,8 +5,8 @@
 #include "ledger/file.h"
 #include "ledger/shared.h"
 
-/* One transaction that files. Where others' locks stood in the way work is called again, on a new one: it begins from the
- * beginning each time. Where it has not set *wrote, nothing is committed. */
+/* One transaction that files. Where others' locks stood in the way work is called again, on a new one, while patience lasts:
+ * it begins from the beginning each time. Where it has not set *wrote, nothing is committed. */
 enum fault shared_run(struct ledger *ledger, enum fault (*work)(struct ledger *ledger, void *arg, bool *wrote),
                       void *arg) MUST_USE;
 /* A decision and what its seller is told of it. */

@@ -21,6 +21,7 @@ from redis_servers import commands_during
 AT_ONCE_S = 25  # for many answers, each of which would take longer if somebody waited
 KNOWN_S = 20  # a moment on a quiet machine
 STOPPED_S = 9  # four on a quiet machine
+LOCKED_S = 6  # for whoever asks for a row that others keep: two and a little, as long as a request lasts
 
 
 @pytest.fixture(scope="module")
@@ -465,3 +466,46 @@ def test_connections_that_the_database_ends_while_they_rest_are_made_anew_withou
             assert before - {row["id"] for row in nodes.ledger().rows(connections)}, "the database has ended none"
         assert {str(order["no"]) for order in nodes.ledger().orders(sale)} == wins.keys()
         assert not [line for line in server.log(10 ** 7).splitlines() if '"warn"' in line or '"error"' in line]
+
+
+def timed(ask):
+    began = time.monotonic()
+    return ask(), time.monotonic() - began
+
+
+def test_a_row_that_somebody_keeps_makes_only_those_wait_who_need_it(db):
+    """Who cancels in that sale hears BUSY in time; orders are read, and other sales go on."""
+    with Nodes(database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        kept, other = (shop.sale(stock=1000, pay_within_s=600, price=1)["id"] for _ in range(2))
+        buyers = [f"b{i}" for i in range(12)]
+        orders = {buyer: shop.win(kept, buyer)["no"] for buyer in buyers}
+        free = shop.win(other, "ann")["no"]
+        wins, cancels, reads = {free: "ann"}, [], []
+
+        def cancel(buyer):
+            own = Shop(server, shop.seller)
+            cancels.append(timed(lambda: own.client.post(f"/v1/orders/{orders[buyer]}/cancel", None, own.buyer(buyer))))
+            own.close()
+
+        with row_locked(nodes, kept), beside(*(lambda buyer=buyer: cancel(buyer) for buyer in buyers)):
+            while len(cancels) < len(buyers):
+                reads.append(timed(lambda: shop.order(free, shop.buyer("ann"))))
+        for answer, took_s in cancels:
+            problem(answer, 503, "BUSY")
+            assert took_s < LOCKED_S, cancels
+        assert {answer.status for answer, _ in reads} == {200} and max(took_s for _, took_s in reads) < LOCKED_S, reads
+        with row_locked(nodes, kept), Crowd(server, kept, shop.seller) as refused:
+            eventually(lambda: "BUSY" in told(answer for answer, _ in [*refused.heard.values()]), KNOWN_S)
+            others = Crowd(server, other, shop.seller)
+            with others:
+                eventually(lambda: len(others.wins()) >= 50, KNOWN_S)
+            assert shop.client.get("/readyz").status == 200 and not refused.wins()
+            assert max(took_s for _, took_s in [*refused.heard.values()]) < LOCKED_S
+        assert eventually(lambda: shop.grab(kept, "cat", key="k").status == 201, KNOWN_S)
+        eventually(lambda: settled(nodes, kept) and settled(nodes, other), 30)
+        filed = {str(order["no"]): order["buyer"] for order in nodes.ledger().orders(other)}
+        assert (wins | others.wins()).items() <= filed.items()
+        done = nodes.reconcile()
+        assert done.code == 0 and "0 differ" in done.out, done

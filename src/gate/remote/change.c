@@ -66,9 +66,18 @@ enum verdict change_failed(const struct change *change)
     return change->begun || change->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY;
 }
 
+/* A lock that somebody else keeps is waited for as long as whoever asked does. */
+static enum fault change_try(struct change *change, struct ledger *ledger)
+{
+    uint64_t now_ms = mono_ms();
+    ledger_set_patience(ledger, now_ms < change->until_ms ? (uint32_t)(change->until_ms - now_ms) : 0);
+    return change->work(change, ledger);
+}
+
 /* A connection that was lost is made again, and what stood in the way of the first try is gone with it: the second says how
- * things are. But what may have been committed is not done again: units would be added once more, and whoever has ended a
- * hold would hear that there is none. */
+ * things are. A lock that was waited for in vain is still there, and others wait behind this. And what may have been
+ * committed is not done again: units would be added once more, and whoever has ended a hold would hear that there is none.
+ */
 static void change_work(struct crew_job *job, void *tools)
 {
     struct change *change = (struct change *)((char *)job - offsetof(struct change, job));
@@ -79,13 +88,13 @@ static void change_work(struct crew_job *job, void *tools)
         if (health >= LEDGER_GONE || (health == LEDGER_UNSAFE && own->ledger == NULL)) return; /* nothing is begun */
         change->fault = own->ledger == NULL ? ledger_open(&own->ledger, own->place, LEDGER_WRITER) : FAULT_NONE;
         if (change->fault != FAULT_NONE) continue;
-        change->fault = change->work(change, own->ledger);
+        change->fault = change_try(change, own->ledger);
         /* After any other fault nothing was committed. */
         change->begun = change->begun || change->fault == FAULT_NONE || change->fault == FAULT_UNSURE;
         if (change->fault == FAULT_NONE || health == LEDGER_UNSAFE) return; /* such a one may still be read */
         ledger_close(own->ledger);
         own->ledger = NULL;
-        if (change->fault == FAULT_UNSURE && !change->repeatable) return;
+        if (change->fault == FAULT_TIMEOUT || (change->fault == FAULT_UNSURE && !change->repeatable)) return;
     }
 }
 
@@ -97,18 +106,31 @@ static void change_worked(struct crew_job *job)
     change->filed(change);
 }
 
+static void change_ask(struct change *change, struct crew *crew)
+{
+    struct remote_lane *lane = change->lane;
+    change->job = (struct crew_job){ .work = change_work, .done = change_worked, .mailbox = lane->changed };
+    lane->jobs++;
+    if (crew_ask(crew, &change->job)) return;
+    lane->jobs--;
+    change->fault = FAULT_TIMEOUT;
+    change->filed(change);
+}
+
 void change_file(struct change *change, enum fault (*work)(struct change *change, struct ledger *ledger),
                  void (*filed)(struct change *change))
 {
-    struct remote_lane *lane = change->lane;
     change->work = work;
     change->filed = filed;
-    change->job = (struct crew_job){ .work = change_work, .done = change_worked, .mailbox = lane->changed };
-    lane->jobs++;
-    if (crew_ask(lane->remote->changes, &change->job)) return;
-    lane->jobs--;
-    change->fault = FAULT_TIMEOUT;
-    filed(change);
+    change_ask(change, change->lane->remote->changes);
+}
+
+void change_read(struct change *change, enum fault (*work)(struct change *change, struct ledger *ledger),
+                 void (*filed)(struct change *change))
+{
+    change->work = work;
+    change->filed = filed;
+    change_ask(change, change->lane->remote->reads);
 }
 
 static bool change_has_time(const struct change *change)

@@ -71,6 +71,9 @@ void change_end(struct change *change, enum verdict verdict); /* tells and close
 /* Hands it to the crew; filed() is called when work is done, whatever came of it: see fault. */
 void change_file(struct change *change, enum fault (*work)(struct change *change, struct ledger *ledger),
                  void (*filed)(struct change *change));
+/* The same for work that only reads, by a crew of its own: it waits for no lock, nor behind those who do. */
+void change_read(struct change *change, enum fault (*work)(struct change *change, struct ledger *ledger),
+                 void (*filed)(struct change *change));
 /* What is told where the ledger did not answer: UNKNOWN where something may have been written. */
 enum verdict change_failed(const struct change *change);
 /* Goes on in a moment, or ends with what is known if its time is over. */

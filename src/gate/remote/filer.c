@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define BATCH_MAX 512
@@ -15,6 +16,8 @@
 /* Somebody waits for the answer: a ledger that does not give one is asked again on another connection. */
 #define PATIENCE_MS 1000
 #define ANSWER_S_MAX 3
+/* A sale whose row others keep is left alone for so long: each try would keep a thread from the other sales. */
+#define STUCK_MS 1000
 
 struct filer_mailbox {
     pthread_mutex_t lock;
@@ -27,8 +30,9 @@ struct filer_thread {
     struct filer *filer;
     pthread_t thread;
     struct ledger *ledger; /* NULL: lost, to be opened again */
-    struct filer_job *jobs[BATCH_MAX];
+    struct filer_job *jobs[BATCH_MAX], *others[BATCH_MAX];
     struct ledger_take takes[BATCH_MAX];
+    _Atomic uint64_t stuck, stuck_until_ms; /* the sale whose row others kept from it last; 0: none */
 };
 
 struct filer {
@@ -174,27 +178,70 @@ static size_t batch_thin(struct filer_thread *self, size_t count, enum fault fau
     return kept;
 }
 
-static void batch_file(struct filer_thread *self, size_t count)
+static uint64_t sale_of(const struct filer_job *job)
 {
-    struct filer *filer = self->filer;
-    bool failed = false;
-    for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
-        enum fault fault = batch_try(self, count);
-        if (fault == FAULT_NONE) break;
-        if (!failed) atomic_fetch_add(&filer->failing, 1);
-        failed = true;
-        count = batch_thin(self, count, fault);
-        nanosleep(&(struct timespec){ .tv_nsec = pause_ms * 1000000L }, NULL);
-        if (pause_ms < PAUSE_MS_MAX) pause_ms *= 2;
-    }
-    if (failed) atomic_fetch_sub(&filer->failing, 1);
-    for (size_t i = 0; i < count; i++) {
+    return job->take.decision.sale_id;
+}
+
+static void sale_leave(struct filer_thread *self, uint64_t sale_id)
+{
+    atomic_store(&self->stuck_until_ms, mono_ms() + STUCK_MS);
+    atomic_store(&self->stuck, sale_id);
+}
+
+/* Sends back the first, which are filed; how many stay. */
+static size_t batch_filed(struct filer_thread *self, size_t count, size_t filed)
+{
+    for (size_t i = 0; i < filed; i++) {
         struct filer_job *job = self->jobs[i];
         job->take.result = self->takes[i].result;
         job->take.there = self->takes[i].there;
         job->fault = FAULT_NONE;
     }
-    mailbox_put(self->jobs, count);
+    if (sale_of(self->jobs[0]) == atomic_load(&self->stuck)) atomic_store(&self->stuck, 0);
+    mailbox_put(self->jobs, filed);
+    memmove(self->jobs, self->jobs + filed, (count - filed) * sizeof(self->jobs[0]));
+    return count - filed;
+}
+
+/* Brings the jobs of one sale to the front, in their order; how many they are. One whose row is free, if there is any. */
+static size_t batch_gather(struct filer_thread *self, size_t count)
+{
+    size_t first = 0, gathered = 0, others = 0;
+    while (first < count && filer_stuck(self->filer, sale_of(self->jobs[first]))) first++;
+    uint64_t sale_id = sale_of(self->jobs[first < count ? first : 0]);
+    for (size_t i = 0; i < count; i++) {
+        struct filer_job *job = self->jobs[i];
+        *(sale_of(job) == sale_id ? &self->jobs[gathered++] : &self->others[others++]) = job;
+    }
+    memcpy(self->jobs + gathered, self->others, others * sizeof(self->jobs[0]));
+    return gathered;
+}
+
+/* All together, until somebody keeps a lock from it for too long: then each sale by itself, so that only the buyers of that
+ * one wait. */
+static void batch_file(struct filer_thread *self, size_t count)
+{
+    struct filer *filer = self->filer;
+    bool failed = false, apart = false;
+    for (size_t i = 0; i < count && !apart; i++) apart = filer_stuck(filer, sale_of(self->jobs[i]));
+    for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
+        size_t of_sale = batch_gather(self, count), part = apart ? of_sale : count;
+        enum fault fault = batch_try(self, part);
+        if (fault == FAULT_NONE) {
+            count = batch_filed(self, count, part);
+            continue;
+        }
+        bool locked = fault == FAULT_TIMEOUT && ledger_watch_health(filer->place.watch) == LEDGER_WELL;
+        if (locked && part == of_sale) sale_leave(self, sale_of(self->jobs[0]));
+        if (!locked && !failed) atomic_fetch_add(&filer->failing, 1);
+        failed = failed || !locked;
+        apart = apart || locked;
+        count = batch_thin(self, count, fault);
+        nanosleep(&(struct timespec){ .tv_nsec = pause_ms * 1000000L }, NULL);
+        if (pause_ms < PAUSE_MS_MAX) pause_ms *= 2;
+    }
+    if (failed) atomic_fetch_sub(&filer->failing, 1);
 }
 
 static void *filer_run(void *arg)
@@ -254,4 +301,14 @@ bool filer_failing(const struct filer *filer)
 {
     return atomic_load_explicit(&filer->failing, memory_order_relaxed) > 0 ||
            ledger_watch_health(filer->place.watch) != LEDGER_WELL;
+}
+
+bool filer_stuck(const struct filer *filer, uint64_t sale_id)
+{
+    for (uint32_t i = 0; i < THREADS && filer->threads[i] != NULL; i++) {
+        const struct filer_thread *thread = filer->threads[i];
+        if (atomic_load_explicit(&thread->stuck, memory_order_relaxed) != sale_id) continue;
+        if (mono_ms() < atomic_load_explicit(&thread->stuck_until_ms, memory_order_relaxed)) return true;
+    }
+    return false;
 }

@@ -41,5 +41,7 @@ bool filer_give(struct filer *filer, struct filer_job *jobs);
 
 /* Any thread, no lock. Nothing can be filed at present: the ledger is known to be away, or what was tried last failed. */
 bool filer_failing(const struct filer *filer);
+/* The same of one sale: somebody keeps the lock of its row, and what was taken of it waits for that. */
+bool filer_stuck(const struct filer *filer, uint64_t sale_id);
 
 #endif

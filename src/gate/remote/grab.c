@@ -221,10 +221,10 @@ static struct slice text_keep(char *out, size_t size, struct slice text)
     return (struct slice){ out, len };
 }
 
-/* While the ledger cannot be asked, nothing is sold that would have to be told by it. */
-static bool ledger_is_away(const struct remote *remote)
+/* While the ledger cannot be asked, or not about this sale, nothing is sold that would have to be told by it. */
+static bool ledger_is_away(const struct remote *remote, uint64_t sale_id)
 {
-    return remote->options.ack == GATE_ACK_LEDGER && filer_failing(remote->filer);
+    return remote->options.ack == GATE_ACK_LEDGER && (filer_failing(remote->filer) || filer_stuck(remote->filer, sale_id));
 }
 
 static bool grab_is_well_formed(const struct grab *grab)
@@ -241,7 +241,7 @@ static enum verdict grab_refuse(struct remote *remote, struct grab *grab, bool *
     enum verdict verdict = shelf_refuse(remote->shelf, grab, grab->now_ms, 0);
     *recheck = verdict != VERDICT_DONE && grab->key.len > 0;
     if (*recheck) return VERDICT_DONE;
-    return verdict == VERDICT_DONE && ledger_is_away(remote) ? VERDICT_BUSY : verdict;
+    return verdict == VERDICT_DONE && ledger_is_away(remote, grab->sale_id) ? VERDICT_BUSY : verdict;
 }
 
 /* The pre-count would turn it away, and Redis has been looked at since it came. */
@@ -249,7 +249,7 @@ static void grab_rechecked(struct flight *flight)
 {
     struct remote *remote = flight->lane->remote;
     enum verdict verdict = flight_refuse(flight, remote_now_ms(&remote->gate));
-    if (verdict == VERDICT_DONE && ledger_is_away(remote)) verdict = VERDICT_BUSY;
+    if (verdict == VERDICT_DONE && ledger_is_away(remote, flight->sale_id)) verdict = VERDICT_BUSY;
     flight->ask = grab_ask;
     if (verdict == VERDICT_DONE) {
         grab_ask(flight);
@@ -328,7 +328,7 @@ void remote_token(struct gate_lane *base, struct token_ask *ask, struct gate_tic
 {
     struct remote_lane *lane = remote_lane_of(base);
     ask->now_ms = remote_now_ms(&lane->remote->gate);
-    struct flight *flight = ledger_is_away(lane->remote) ? NULL : flight_open(lane, ticket);
+    struct flight *flight = ledger_is_away(lane->remote, ask->sale_id) ? NULL : flight_open(lane, ticket);
     if (flight == NULL) {
         ticket->verdict = VERDICT_BUSY;
         ticket->seq = 0;

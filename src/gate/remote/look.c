@@ -200,12 +200,12 @@ static void meeting_done(struct crew_job *job)
 
 static void meeting_begin(struct meeting *meeting)
 {
-    enum { QUEUE = 1 }; /* strangers do not stand before sellers */
+    enum { QUEUE = 1 }; /* strangers do not stand before buyers */
     struct remote_lane *lane = meeting->lane;
     meeting->asked = meeting->count;
     meeting->job = (struct crew_job){ .work = meeting_work, .done = meeting_done, .mailbox = lane->changed, .queue = QUEUE };
     lane->jobs++;
-    if (crew_ask(lane->remote->changes, &meeting->job)) return;
+    if (crew_ask(lane->remote->reads, &meeting->job)) return;
     meeting->job.late = true;
     meeting_done(&meeting->job);
 }

@@ -119,7 +119,7 @@ void remote_order(struct gate_lane *base, uint64_t order_no, struct gate_ticket 
     if (change == NULL) return;
     change->of_order = true;
     change->order_no = order_no;
-    change_file(change, order_read, order_filed);
+    change_read(change, order_read, order_filed);
 }
 
 /* Payments. */

@@ -282,7 +282,8 @@ static void remote_close(struct gate *base)
     struct remote *remote = remote_of(base);
     if (base == NULL) return;
     keeper_close(remote->keeper);
-    if (remote->changes != NULL) crew_close(remote->changes);
+    crew_close(remote->changes);
+    crew_close(remote->reads);
     filer_close(remote->filer);
     shelf_close(remote->shelf);
     free(remote);
@@ -384,7 +385,7 @@ static enum fault remote_rooms(struct remote *remote)
         .threads = options->filer_threads,
         .gather_ms = options->ack == GATE_ACK_LEDGER ? 0 : GATHER_MS,
     };
-    const struct crew_options changing = {
+    struct crew_options crew = {
         .name = "change",
         .threads = 4,
         .queue_max = 4096,
@@ -397,7 +398,9 @@ static enum fault remote_rooms(struct remote *remote)
     remote->changes_place.answer_s_max = CHANGE_ANSWER_S_MAX;
     enum fault fault = shelf_open(&remote->shelf);
     if (fault == FAULT_NONE) fault = filer_open(&remote->filer, &filing);
-    return fault == FAULT_NONE ? crew_open(&remote->changes, &changing) : fault;
+    if (fault == FAULT_NONE) fault = crew_open(&remote->changes, &crew);
+    crew.name = "read";
+    return fault == FAULT_NONE ? crew_open(&remote->reads, &crew) : fault;
 }
 
 enum fault gate_open_shared(struct gate **out, const struct gate_shared_options *options)

@@ -45,6 +45,7 @@ struct remote {
     struct shelf *shelf;
     struct filer *filer;
     struct crew *changes; /* threads with a ledger, for what goes there first */
+    struct crew *reads;   /* the same for what is only looked up there */
     struct ledger_place changes_place;
     struct keeper *keeper;
     struct numbers numbers;
