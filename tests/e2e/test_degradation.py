@@ -5,15 +5,14 @@ A MariaDB of the module's own, which its tests end and stop; a Redis for each sh
 import collections
 import contextlib
 import re
-import signal
-import threading
 import time
 
 import mariadb
 import pymysql
 import pytest
 import resp
-from harness import Shop, beside, crowd, eventually, problem, request_bytes
+from harness import Shop, crowd, eventually, problem, request_bytes
+from knocking import Crowd, exact, grabs, settled, told
 from ledgers import MysqlLedger
 from nodes import Nodes
 from redis_servers import commands_during
@@ -21,7 +20,6 @@ from redis_servers import commands_during
 AT_ONCE_S = 25  # for many answers, each of which would take longer if somebody waited
 KNOWN_S = 20  # a moment on a quiet machine
 STOPPED_S = 9  # four on a quiet machine
-LOCKED_S = 6  # for whoever asks for a row that others keep: two and a little, as long as a request lasts
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +54,6 @@ def back(shop):
     eventually(lambda: shop.client.get("/readyz").status == 200, KNOWN_S)
 
 
-def grabs(shop, sale, buyers, key=None):
-    return [request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(buyer), key) for buyer in buyers]
-
-
-def told(answers):
-    return collections.Counter("WON" if answer.status == 201 else answer.code for answer in answers)
-
-
 def refused_at_once(server, shop, sale):
     """Everybody hears BUSY and when to come again. Threads of a server find out each for itself: the first of each may hear that nobody knows."""
     requests = grabs(shop, sale, [f"refused{i}" for i in range(40)])
@@ -75,60 +65,9 @@ def refused_at_once(server, shop, sale):
     assert time.monotonic() - began < AT_ONCE_S
 
 
-def settled(nodes, sale):
-    """Redis and the ledger have the same, and nothing is under way; the ledger's row as it is then."""
-    gate = nodes.redis()
-    return gate.xlen(nodes.key(sale, "log")) == 0 and not nodes.ledger().rows("SELECT * FROM errands") and \
-        gate.hlen(nodes.key(sale, "orders")) == len(nodes.ledger().orders(sale)) and nodes.ledger().sale(sale)
-
-
-def exact(nodes, sale, wins):
-    """The ledger has the orders that were told, and no unit is lost or sold twice; then Redis has the same."""
-    row = eventually(lambda: settled(nodes, sale), 30)
-    rows = {str(order["no"]): order["buyer"] for order in nodes.ledger().orders(sale)}
-    assert wins.items() <= rows.items(), "an order that was told is missing"
-    assert len(set(rows.values())) == len(rows), "somebody won twice"
-    assert (row["sold"], row["available"]) == (len(rows), row["offered"] - len(rows))
-    done = nodes.reconcile()
-    assert done.code == 0 and "0 differ" in done.out, done
-    return rows
-
-
 def known(rows):
     """Without those who were refused: the first of them may have met a Redis that hung, and took what they asked for when it woke up."""
     return {no: buyer for no, buyer in rows.items() if not buyer.startswith("refused")}
-
-
-class Crowd:
-    """Buyers who come one after the other until told to stop, each with a key; what they heard."""
-
-    def __init__(self, server, sale, seller):
-        self.server, self.sale, self.seller = server, sale, seller
-        self.over = threading.Event()
-        self.heard = {}  # buyer: the answer, and how long it took
-        self.going = beside(*(lambda n=n: self.run(n) for n in range(4)), until=self.over)
-
-    def run(self, n):
-        shop, at = Shop(self.server, self.seller), 0
-        while not self.over.is_set():
-            buyer, began = f"c{n}-{at}", time.monotonic()
-            self.heard[buyer] = shop.grab(self.sale, buyer, key="k"), time.monotonic() - began
-            at += 1
-            time.sleep(0.01)
-        shop.close()
-
-    def __enter__(self):
-        self.going.__enter__()
-        return self
-
-    def __exit__(self, *error):
-        return self.going.__exit__(*error)
-
-    def wins(self):
-        return {got.json()["order"]["no"]: buyer for buyer, (got, _) in [*self.heard.items()] if got.status == 201}
-
-    def unknown(self):
-        return [buyer for buyer, (got, _) in [*self.heard.items()] if got.status == 503 and got.code == "OUTCOME_UNKNOWN"]
 
 
 @pytest.mark.parametrize("how", ["hung", "killed"])
@@ -384,128 +323,3 @@ def test_a_node_that_nobody_asks_notices_by_itself(db):
         back(shop)
         eventually(lambda: shop.grab(sale, "ann", key="k").status == 201, KNOWN_S)
         assert list(known(exact(nodes, sale, {})).values()) == ["ann"]
-
-
-@contextlib.contextmanager
-def row_locked(nodes, sale):
-    """While this lasts the sale's row in the ledger is somebody else's."""
-    ledger = nodes.ledger()
-    with contextlib.closing(mariadb.connect(ledger.port, ledger.database)) as other, other.cursor() as cursor:
-        other.begin()
-        cursor.execute("SELECT * FROM sales WHERE id = %s FOR UPDATE", (int(sale),))
-        try:
-            yield
-        finally:
-            other.rollback()
-
-
-def row_is_locked(nodes, sale):
-    try:
-        nodes.ledger().rows("SELECT * FROM sales WHERE id = ? FOR UPDATE NOWAIT", int(sale))
-        return False
-    except pymysql.OperationalError as error:
-        assert error.args[0] == 1205, error
-        return True
-
-
-def frozen_with_the_row(nodes, node, sale):
-    """Freezes a node that has asked for the sale's row and waits for it, so that it is given to one who does not move. False: the wait was over before.
-    The server tells nothing new of transactions to one who asks more often than every 0.1 s."""
-    with row_locked(nodes, sale):
-        eventually(lambda: nodes.ledger().rows("SELECT * FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"), pause=0.2)
-        node.process.send_signal(signal.SIGSTOP)
-    if row_is_locked(nodes, sale):
-        return True
-    node.process.send_signal(signal.SIGCONT)
-    return False
-
-
-def test_a_node_that_is_frozen_in_a_transaction_keeps_no_other_from_selling(db):
-    """The server ends its connection after a moment, and with it the lock of the sale; what it was about to file is filed later, once."""
-    with Nodes(database=db.database()) as nodes:
-        one, two = nodes.start(), nodes.start()
-        shop = Shop(one)
-        sale = shop.sale(stock=10_000)["id"]
-        other = Shop(two, shop.seller)
-        wins = {other.win(sale, "ann")["no"]: "ann"}
-        crowd_of_one = Crowd(one, sale, shop.seller)
-        try:
-            with crowd_of_one:
-                eventually(lambda: frozen_with_the_row(nodes, one, sale), 60)
-                try:
-                    bob = eventually(lambda: (got := other.grab(sale, "bob", key="k")).status == 201 and got, KNOWN_S)
-                finally:
-                    one.process.send_signal(signal.SIGCONT)
-                told_before = len(crowd_of_one.wins())
-                eventually(lambda: len(crowd_of_one.wins()) > told_before, KNOWN_S)
-        finally:
-            one.process.send_signal(signal.SIGCONT)
-        wins |= {bob.json()["order"]["no"]: "bob", other.win(sale, "cat")["no"]: "cat"} | crowd_of_one.wins()
-        for buyer in crowd_of_one.unknown():
-            answer = eventually(lambda buyer=buyer: (got := shop.grab(sale, buyer, key="k")).status in (200, 201) and got, KNOWN_S)
-            wins[answer.json()["order"]["no"]] = buyer
-        assert exact(nodes, sale, wins).items() == wins.items()
-
-
-def test_connections_that_the_database_ends_while_they_rest_are_made_anew_without_a_word():
-    """As MySQL does by the bound that nodes set for those that write."""
-    with mariadb.MariaDB("--wait-timeout=1") as impatient, Nodes(database=impatient.database()) as nodes:
-        server = nodes.start()
-        shop = Shop(server)
-        sale = shop.sale(stock=100, pay_within_s=600, price=1)["id"]
-        wins = {}
-        connections = "SELECT id FROM information_schema.processlist WHERE db = database() AND id != connection_id()"
-        for n in range(4):
-            answers = crowd(server, grabs(shop, sale, [f"b{n}-{i}" for i in range(20)]), 20)
-            assert told(answers) == {"WON": 20}
-            wins |= {answer.json()["order"]["no"]: None for answer in answers}
-            assert shop.order(answers[0].json()["order"]["no"], shop.buyer(f"b{n}-0")).status == 200
-            assert shop.client.post(f"/v1/orders/{answers[0].json()['order']['no']}/cancel", None, shop.buyer(f"b{n}-0")).status == 200
-            before = {row["id"] for row in nodes.ledger().rows(connections)}
-            time.sleep(2.5)
-            assert before - {row["id"] for row in nodes.ledger().rows(connections)}, "the database has ended none"
-        assert {str(order["no"]) for order in nodes.ledger().orders(sale)} == wins.keys()
-        assert not [line for line in server.log(10 ** 7).splitlines() if '"warn"' in line or '"error"' in line]
-
-
-def timed(ask):
-    began = time.monotonic()
-    return ask(), time.monotonic() - began
-
-
-def test_a_row_that_somebody_keeps_makes_only_those_wait_who_need_it(db):
-    """Who cancels in that sale hears BUSY in time; orders are read, and other sales go on."""
-    with Nodes(database=db.database()) as nodes:
-        server = nodes.start()
-        shop = Shop(server)
-        kept, other = (shop.sale(stock=1000, pay_within_s=600, price=1)["id"] for _ in range(2))
-        buyers = [f"b{i}" for i in range(12)]
-        orders = {buyer: shop.win(kept, buyer)["no"] for buyer in buyers}
-        free = shop.win(other, "ann")["no"]
-        wins, cancels, reads = {free: "ann"}, [], []
-
-        def cancel(buyer):
-            own = Shop(server, shop.seller)
-            cancels.append(timed(lambda: own.client.post(f"/v1/orders/{orders[buyer]}/cancel", None, own.buyer(buyer))))
-            own.close()
-
-        with row_locked(nodes, kept), beside(*(lambda buyer=buyer: cancel(buyer) for buyer in buyers)):
-            while len(cancels) < len(buyers):
-                reads.append(timed(lambda: shop.order(free, shop.buyer("ann"))))
-        for answer, took_s in cancels:
-            problem(answer, 503, "BUSY")
-            assert took_s < LOCKED_S, cancels
-        assert {answer.status for answer, _ in reads} == {200} and max(took_s for _, took_s in reads) < LOCKED_S, reads
-        with row_locked(nodes, kept), Crowd(server, kept, shop.seller) as refused:
-            eventually(lambda: "BUSY" in told(answer for answer, _ in [*refused.heard.values()]), KNOWN_S)
-            others = Crowd(server, other, shop.seller)
-            with others:
-                eventually(lambda: len(others.wins()) >= 50, KNOWN_S)
-            assert shop.client.get("/readyz").status == 200 and not refused.wins()
-            assert max(took_s for _, took_s in [*refused.heard.values()]) < LOCKED_S
-        assert eventually(lambda: shop.grab(kept, "cat", key="k").status == 201, KNOWN_S)
-        eventually(lambda: settled(nodes, kept) and settled(nodes, other), 30)
-        filed = {str(order["no"]): order["buyer"] for order in nodes.ledger().orders(other)}
-        assert (wins | others.wins()).items() <= filed.items()
-        done = nodes.reconcile()
-        assert done.code == 0 and "0 differ" in done.out, done
