@@ -106,9 +106,13 @@ static void change_worked(struct crew_job *job)
     change->filed(change);
 }
 
-static void change_ask(struct change *change, struct crew *crew)
+static void change_give(struct change *change, struct crew *crew,
+                        enum fault (*work)(struct change *change, struct ledger *ledger),
+                        void (*filed)(struct change *change))
 {
     struct remote_lane *lane = change->lane;
+    change->work = work;
+    change->filed = filed;
     change->job = (struct crew_job){ .work = change_work, .done = change_worked, .mailbox = lane->changed };
     lane->jobs++;
     if (crew_ask(crew, &change->job)) return;
@@ -120,17 +124,13 @@ static void change_ask(struct change *change, struct crew *crew)
 void change_file(struct change *change, enum fault (*work)(struct change *change, struct ledger *ledger),
                  void (*filed)(struct change *change))
 {
-    change->work = work;
-    change->filed = filed;
-    change_ask(change, change->lane->remote->changes);
+    change_give(change, change->lane->remote->changes, work, filed);
 }
 
 void change_read(struct change *change, enum fault (*work)(struct change *change, struct ledger *ledger),
                  void (*filed)(struct change *change))
 {
-    change->work = work;
-    change->filed = filed;
-    change_ask(change, change->lane->remote->reads);
+    change_give(change, change->lane->remote->reads, work, filed);
 }
 
 static bool change_has_time(const struct change *change)

@@ -218,6 +218,14 @@ static size_t batch_gather(struct filer_thread *self, size_t count)
     return gathered;
 }
 
+static bool batch_is_of_one(const struct filer_thread *self, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (sale_of(self->jobs[i]) != sale_of(self->jobs[0])) return false;
+    }
+    return true;
+}
+
 /* All together, until somebody keeps a lock from it for too long: then each sale by itself, so that only the buyers of that
  * one wait. */
 static void batch_file(struct filer_thread *self, size_t count)
@@ -226,14 +234,14 @@ static void batch_file(struct filer_thread *self, size_t count)
     bool failed = false, apart = false;
     for (size_t i = 0; i < count && !apart; i++) apart = filer_stuck(filer, sale_of(self->jobs[i]));
     for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
-        size_t of_sale = batch_gather(self, count), part = apart ? of_sale : count;
+        size_t part = apart ? batch_gather(self, count) : count;
         enum fault fault = batch_try(self, part);
         if (fault == FAULT_NONE) {
             count = batch_filed(self, count, part);
             continue;
         }
         bool locked = fault == FAULT_TIMEOUT && ledger_watch_health(filer->place.watch) == LEDGER_WELL;
-        if (locked && part == of_sale) sale_leave(self, sale_of(self->jobs[0]));
+        if (locked && batch_is_of_one(self, part)) sale_leave(self, sale_of(self->jobs[0]));
         if (!locked && !failed) atomic_fetch_add(&filer->failing, 1);
         failed = failed || !locked;
         apart = apart || locked;
