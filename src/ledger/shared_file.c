@@ -24,6 +24,26 @@ enum fault shared_run(struct ledger *ledger, enum fault (*work)(struct ledger *l
     }
 }
 
+enum fault refusal_insert(struct ledger *ledger, uint64_t number, uint64_t sale_id)
+{
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_REFUSAL_INSERT, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, number);
+    bind_number(s, 2, sale_id);
+    return statement_close(ledger, STATEMENT_REFUSAL_INSERT, cursor_step(s));
+}
+
+enum fault shared_vouch(struct ledger *ledger, uint64_t number, uint64_t sale_id)
+{
+    struct cursor *s;
+    enum fault fault = refusal_insert(ledger, number, sale_id);
+    if (fault == FAULT_NONE) fault = statement_open(ledger, STATEMENT_REFUSAL_DELETE, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_number(s, 1, number);
+    return statement_close(ledger, STATEMENT_REFUSAL_DELETE, cursor_step(s));
+}
+
 enum fault shared_tell(struct ledger *ledger, const struct decision *d, enum fault filed)
 {
     return filed != FAULT_NONE ? filed : outbox_file(ledger, d);

@@ -9,8 +9,15 @@
  * it begins from the beginning each time. Where it has not set *wrote, nothing is committed. */
 enum fault shared_run(struct ledger *ledger, enum fault (*work)(struct ledger *ledger, void *arg, bool *wrote),
                       void *arg) MUST_USE;
+/* What others have committed is seen before it is durable, and whoever tells of it vouches for it. A commit that writes
+ * makes durable what was committed before it, so something is written: a refusal of number, an order or token that is
+ * there, made and taken away. */
+enum fault shared_vouch(struct ledger *ledger, uint64_t number, uint64_t sale_id) MUST_USE;
 /* A decision and what its seller is told of it. */
 enum fault shared_tell(struct ledger *ledger, const struct decision *d, enum fault filed) MUST_USE;
+
+/* What was refused once, until the epoch of its sale ends. */
+enum fault refusal_insert(struct ledger *ledger, uint64_t number, uint64_t sale_id) MUST_USE;
 
 /* Which of the buyer's orders in the sale the next one is: one that is free, from 1 to max, or 0 and which order stands for
  * them. */

@@ -74,6 +74,15 @@ static enum fault end_file(struct ledger *ledger, const struct decision *d, uint
     return errand_leave(ledger, errand);
 }
 
+/* The asker is told what became of the order before: one who pays twice is told that it is paid. */
+static enum fault end_vouch(struct ledger *ledger, const struct locked_order *locked, bool *wrote)
+{
+    const struct order *order = &locked->row.order;
+    if (order->state == ORDER_HELD) return FAULT_NONE;
+    *wrote = true;
+    return shared_vouch(ledger, order->no, order->sale_id);
+}
+
 struct paying {
     const struct ledger_payment *ask;
     enum verdict verdict;
@@ -124,7 +133,8 @@ static enum fault pay_work(struct ledger *ledger, void *arg, bool *wrote)
     if (fault != FAULT_NONE || !found) return fault;
     *paying->order = locked.row.order;
     paying->verdict = payment_verdict(payment, paying->order, payment_before(&locked.row, payment));
-    return paying->verdict != VERDICT_DONE ? FAULT_NONE : payment_take(ledger, paying, &locked, wrote);
+    if (paying->verdict != VERDICT_DONE) return end_vouch(ledger, &locked, wrote);
+    return payment_take(ledger, paying, &locked, wrote);
 }
 
 enum fault ledger_pay(struct ledger *ledger, const struct ledger_payment *ask, enum verdict *verdict, struct order *order,
@@ -158,7 +168,7 @@ static enum fault cancel_work(struct ledger *ledger, void *arg, bool *wrote)
     if (fault != FAULT_NONE || !found) return fault;
     *cancelling->order = locked.row.order;
     cancelling->verdict = cancel_verdict(cancel, cancelling->order, locked.sale.seller);
-    if (cancelling->verdict != VERDICT_DONE) return FAULT_NONE;
+    if (cancelling->verdict != VERDICT_DONE) return end_vouch(ledger, &locked, wrote);
 
     struct decision d = decision_of(&locked, DECISION_CANCELLED, cancel->now_ms);
     d.ended.by = cancel->by;

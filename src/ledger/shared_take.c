@@ -68,11 +68,7 @@ static enum fault refusal_keep(struct ledger *ledger, const struct ledger_take *
 {
     struct cursor *s;
     if (!take_is_refused(take) || take->epoch != tally->epoch || take->decision.kind == DECISION_RETAKEN) return FAULT_NONE;
-    enum fault fault = statement_open(ledger, STATEMENT_REFUSAL_INSERT, &s);
-    if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, take->decision.seq);
-    bind_number(s, 2, take->decision.sale_id);
-    fault = statement_close(ledger, STATEMENT_REFUSAL_INSERT, cursor_step(s));
+    enum fault fault = refusal_insert(ledger, take->decision.seq, take->decision.sale_id);
     if (fault != FAULT_NONE || tally->refused) return fault;
     tally->refused = true;
     fault = statement_open(ledger, STATEMENT_SALE_REFUSED, &s);
@@ -414,11 +410,16 @@ static enum fault takes_work(struct ledger *ledger, void *arg, bool *wrote)
     }
     for (size_t i = 0, done; i < batch->count && fault == FAULT_NONE; i += done)
         fault = turns_file(ledger, &batch->turns[i], batch->count - i, &done);
+    const struct ledger_take *before = NULL; /* what is found there is told of as if it were filed now */
+    bool filed = false;
     for (size_t i = 0; i < batch->count; i++) {
         const struct ledger_take *take = batch->turns[i].take;
-        *wrote = *wrote || take->result == TAKE_FILED || take_is_refused(take);
+        filed = filed || take->result == TAKE_FILED;
+        if (take->result == TAKE_FILED_BEFORE) before = take;
+        *wrote = *wrote || take->result != TAKE_STALE;
     }
-    return fault;
+    if (fault != FAULT_NONE || filed || before == NULL) return fault;
+    return shared_vouch(ledger, before->decision.seq, before->decision.sale_id);
 }
 
 enum fault ledger_takes(struct ledger *ledger, struct ledger_take *takes, size_t count)

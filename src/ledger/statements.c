@@ -442,6 +442,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_REVOKED_AFTER] = "SELECT id, token_id, expires_ms FROM revoked WHERE id > ?1 ORDER BY id",
     [STATEMENT_REFUSAL] = "SELECT no FROM refusals WHERE no = ?1",
     [STATEMENT_REFUSAL_INSERT] = "INSERT INTO refusals (no, sale) VALUES (?1, ?2) ON CONFLICT (no) DO NOTHING",
+    [STATEMENT_REFUSAL_DELETE] = "DELETE FROM refusals WHERE no = ?1",
     [STATEMENT_REFUSALS_DELETE] = "DELETE FROM refusals WHERE sale = ?1",
     [STATEMENT_SALE_REFUSED] = "UPDATE sales SET refused_epoch = epoch WHERE id = ?1",
 };

@@ -457,3 +457,17 @@ def test_a_node_that_starts_while_redis_takes_nothing_waits_for_it(number):
     with Nodes() as nodes:
         nodes.redis().execute_command("CLIENT", "PAUSE", "4000", "WRITE")
         assert Shop(nodes.make("--node", number).start()).sale(stock=1)
+
+
+def test_a_look_at_a_sale_that_is_being_built_lacks_no_win_that_was_told():
+    """What the other node knew before it was won is not what is."""
+    with Nodes() as nodes:
+        one, two = Shop(nodes.start()), Shop(nodes.start())
+        sale = one.sale(stock=100)["id"]
+        eventually(lambda: two.counts(sale) == (100, 100, 0, 0))
+        for sold in range(1, 21):
+            one.win(sale, f"buyer{sold}")
+            nodes.redis().flushall()
+            assert two.counts(sale) == (100, 100 - sold, 0, sold)
+        one.close()
+        two.close()

@@ -13,6 +13,7 @@
 
 #define LOOKS 256 /* sales that a lane looks at within LOOK_APART_MS; a power of two */
 #define LOOK_APART_MS 5
+#define LOOK_LOAD_MS_MAX 1000 /* most sales are built anew in a fraction of it */
 #define MEETINGS_MAX 256
 
 struct look {
@@ -20,6 +21,7 @@ struct look {
     struct remote_lane *lane;
     uint64_t sale_id;
     uint64_t began_ms; /* monotonic */
+    uint64_t lost_ms;  /* since when Redis has not had the sale; 0: it has */
     bool under_way;
     struct gate_ticket *asked, *waiting; /* of the look under way, and of the next */
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
@@ -41,23 +43,39 @@ static void look_answer(struct look *look, struct gate_ticket *tickets)
 
 static void look_begin(struct look *look);
 
-/* A sale that Redis does not have, or a Redis that does not answer: what was known last is told. */
+/* A sale that is being built in Redis is looked at until it stands there: what this node knew before may lack what another
+ * has told since. One that takes long, or a Redis that does not answer: what was known last is told. */
+static bool look_waits(struct look *look, bool has_it)
+{
+    uint64_t now_ms = mono_ms();
+    if (has_it) look->lost_ms = 0;
+    if (has_it || !look->lane->attached) return false;
+    bool first = look->lost_ms == 0;
+    if (first) look->lost_ms = now_ms;
+    bool waits = now_ms < look->lost_ms + LOOK_LOAD_MS_MAX;
+    if (first || !waits) keeper_rebuild(look->lane->remote->keeper, look->sale_id);
+    return waits;
+}
+
 static void look_answered(struct redis_call *call, const struct redis_reply *reply)
 {
     struct look *look = (struct look *)call;
-    struct remote *remote = look->lane->remote;
     struct shelf_counts counts;
-    bool answered = call->result == REDIS_ANSWERED;
-    if (answered && script_counts(reply, &counts)) {
+    bool answered = call->result == REDIS_ANSWERED, counted = answered && script_counts(reply, &counts);
+    if (counted) {
         counts.asked_mono_ms = look->began_ms;
-        remote_saw_counts(remote, look->sale_id, &counts);
-    } else if (answered) {
-        keeper_rebuild(remote->keeper, look->sale_id);
+        remote_saw_counts(look->lane->remote, look->sale_id, &counts);
     }
     struct gate_ticket *tickets = look->asked;
     look->asked = NULL;
     look->under_way = false;
-    look_answer(look, tickets);
+    if (answered && look_waits(look, counted)) {
+        struct gate_ticket **end = &look->waiting;
+        while (*end != NULL) end = &(*end)->next;
+        *end = tickets;
+    } else {
+        look_answer(look, tickets);
+    }
     if (look->waiting != NULL && !look->under_way) look_begin(look);
 }
 
@@ -109,7 +127,7 @@ static struct look *look_find(struct remote_lane *lane, uint64_t sale_id)
     }
     if (idle == NULL) return NULL;
     idle->sale_id = sale_id;
-    idle->began_ms = 0;
+    idle->began_ms = idle->lost_ms = 0;
     return idle;
 }
 
@@ -252,6 +270,14 @@ enum fault remote_looks_open(struct remote_lane *lane)
     for (uint32_t i = 0; i < LOOKS; i++) lane->looks[i].lane = lane;
     lane->meeting->lane = lane;
     return FAULT_NONE;
+}
+
+void remote_looks_end(struct remote_lane *lane)
+{
+    assert(!lane->attached);
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        if (lane->looks[i].waiting != NULL) look_begin(&lane->looks[i]);
+    }
 }
 
 void remote_looks_close(struct remote_lane *lane)

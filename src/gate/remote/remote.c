@@ -119,6 +119,7 @@ static void remote_lane_detach(struct gate_lane *base)
     uv_close((uv_handle_t *)&lane->filing_late, NULL);
     uv_close((uv_handle_t *)&lane->search_next, NULL);
     redis_client_close(lane->client);
+    remote_looks_end(lane);
 }
 
 static void remote_lane_rise(struct gate_lane *base)

@@ -217,6 +217,8 @@ void remote_look(struct gate_lane *lane, uint64_t sale_id, struct gate_ticket *t
 void remote_meet(struct gate_lane *lane, const struct gate_stranger *stranger, struct gate_ticket *ticket);
 bool remote_is_strange(struct gate *gate, const struct gate_stranger *stranger);
 enum fault remote_looks_open(struct remote_lane *lane) MUST_USE;
+/* Those who wait are told what is known. */
+void remote_looks_end(struct remote_lane *lane);
 void remote_looks_close(struct remote_lane *lane);
 
 #endif
