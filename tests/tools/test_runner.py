@@ -140,6 +140,27 @@ def test_what_a_test_leaves_running_is_ended_and_counts(project):
     assert not os.path.exists(f'/proc/{note.read_text()}')
 
 
+def test_whoever_ends_it_waits_for_nothing(project):
+    (project / 'tests/unit/base/test_x.c').write_text(PROGRAM % 'assert_true(1)')
+    for name in ('a', 'b'):
+        (project / f'tests/e2e/test_{name}.py').write_text(f'import pathlib, time\ndef test_a():\n    pathlib.Path({str(project / name)!r}).touch()\n    time.sleep(97)\n')
+    runner = subprocess.Popen(['/usr/bin/python3', 'tests/run', 'e2e'], cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not all((project / name).exists() for name in ('a', 'b')) and time.monotonic() < until:
+        time.sleep(0.1)
+    runner.terminate()
+    assert runner.wait(60) == 1
+
+
+def test_stages_that_run_beside_each_other_are_counted_by_themselves(project):
+    (project / 'tests/unit/base/test_x.c').write_text(PROGRAM % 'assert_true(1)')
+    (project / 'tests/crash').mkdir()
+    (project / 'tests/crash/test_x.py').write_text('def test_a(): pass\ndef test_b(): assert 41 == 42\n')
+    status, passed, failed, output = run(project, 'crash', 'fuzz')
+    assert (status, passed, failed) == (1, 1, 2)
+    assert re.search(r'^crash: 1 passed, 1 failed in ', output, re.M) and re.search(r'^fuzz: 0 passed, 1 failed in ', output, re.M)
+
+
 def test_an_unknown_stage_is_wrong_usage(project):
     done = subprocess.run([sys.executable, 'tests/run', 'everything'], cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and 'usage' in done.stderr
