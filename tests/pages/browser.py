@@ -2,8 +2,11 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
+import shutil
+import tempfile
 
 from harness import eventually
 from selenium import webdriver
@@ -28,12 +31,15 @@ class Browser:
         for switch in SWITCHES:
             options.add_argument(switch)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.folder = tempfile.mkdtemp(prefix="stampede-browser-")  # it leaves things behind where it runs
+        service = Service("/usr/bin/chromedriver", env={**os.environ, "TMPDIR": self.folder})
+        self.driver = webdriver.Chrome(service=service, options=options)
         self.driver.set_page_load_timeout(90)
         self.driver.set_script_timeout(90)
 
     def close(self):
         self.driver.quit()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Page:
