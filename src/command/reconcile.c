@@ -38,14 +38,15 @@ static int outcome(const struct reconcile *found, enum fault fault)
     return found->differing == 0 || (found->repair && found->repaired == found->differing) ? EXIT_OK : EXIT_FAILED;
 }
 
-/* Under another prefix nothing is there, and a repair would build a second gate beside the one that sells. */
-static bool prefix_good(const struct config *config, const struct ledger_place *place)
+/* Elsewhere nothing is there, and a repair would build a second gate beside the one that sells. */
+static bool place_good(const struct config *config, const struct command_gate *gate, const struct ledger_place *place)
 {
+    const struct shop_place keys = { &gate->redis.place, config->redis_prefix, false };
     char sentence[SHOP_SENTENCE_BYTES] = "not all could be compared: the ledger did not answer";
     struct ledger *ledger;
     enum fault fault = ledger_open(&ledger, place, LEDGER_READER);
     if (fault == FAULT_NONE) {
-        fault = shop_prefix_check(ledger, config->redis_prefix, false, sentence);
+        fault = shop_place_check(ledger, &keys, sentence);
         ledger_close(ledger);
     }
     if (fault != FAULT_NONE) fprintf(stderr, "stampede: %s\n", sentence);
@@ -92,6 +93,6 @@ int command_reconcile(int argc, char **argv)
         return EXIT_USAGE;
     }
     places.ledger.patient = true;
-    if (!prefix_good(&config, &places.ledger)) return EXIT_FAILED;
+    if (!place_good(&config, &gate, &places.ledger)) return EXIT_FAILED;
     return reconcile_run(&config, &gate, &places.ledger, repair);
 }

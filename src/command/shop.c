@@ -88,22 +88,39 @@ static enum fault uuid_agree(struct ledger *ledger, uint8_t uuid[WORD_BYTES])
     return word_agree(ledger, AGREED_UUID, uuid);
 }
 
-enum fault shop_prefix_check(struct ledger *ledger, const char *prefix, bool keep, char sentence[SHOP_SENTENCE_BYTES])
+/* One word about where the keys stand. */
+struct shop_place_word {
+    const char *name, *setting, *here;
+};
+static enum fault place_check(struct ledger *ledger, const struct shop_place *place, const struct shop_place_word *word,
+                              char sentence[SHOP_SENTENCE_BYTES])
 {
     char kept[AGREED_BYTES];
-    enum fault fault = keep ? ledger_agree(ledger, AGREED_PREFIX, prefix, kept) : ledger_agreed(ledger, AGREED_PREFIX, kept);
-    if (fault != FAULT_NONE || kept[0] == '\0' || strcmp(kept, prefix) == 0) return fault;
+    enum fault fault = place->keep ? ledger_agree(ledger, word->name, word->here, kept)
+                                   : ledger_agreed(ledger, word->name, kept);
+    if (fault != FAULT_NONE || kept[0] == '\0' || strcmp(kept, word->here) == 0) return fault;
     snprintf(sentence, SHOP_SENTENCE_BYTES,
-             "redis_prefix is %s here and %s on the nodes of this ledger: set it as they have it; to change it on all of "
-             "them, stop them and delete the row '" AGREED_PREFIX "' of the table agreed",
-             prefix, kept);
+             "%s is %s here and %s on the nodes of this ledger: set it as they have it; to change it on all of "
+             "them, stop them and delete the row '%s' of the table agreed",
+             word->setting, word->here, kept, word->name);
     return FAULT_CONFIG;
 }
 
-static enum fault prefix_agree(const struct shop *shop)
+enum fault shop_place_check(struct ledger *ledger, const struct shop_place *place, char sentence[SHOP_SENTENCE_BYTES])
+{
+    char database[16];
+    snprintf(database, sizeof database, "%u", place->redis->db);
+    const struct shop_place_word prefix = { AGREED_PREFIX, "redis_prefix", place->prefix },
+                                 number = { AGREED_DATABASE, "the number of the database in the URL of gate", database };
+    enum fault fault = place_check(ledger, place, &prefix, sentence);
+    return fault != FAULT_NONE ? fault : place_check(ledger, place, &number, sentence);
+}
+
+static enum fault place_agree(const struct shop *shop)
 {
     char sentence[SHOP_SENTENCE_BYTES];
-    enum fault fault = shop_prefix_check(shop->ledger, shop->config->redis_prefix, true, sentence);
+    const struct shop_place place = { &shop->place->redis.place, shop->config->redis_prefix, true };
+    enum fault fault = shop_place_check(shop->ledger, &place, sentence);
     if (fault == FAULT_CONFIG) log_error("main", "refusing to start: %s", sentence);
     return fault;
 }
@@ -140,7 +157,7 @@ static enum fault shared_open(struct shop *shop)
         return fault;
     }
     fault = ledger_agree(shop->ledger, AGREED_GATE, "redis", kept);
-    if (fault == FAULT_NONE) fault = prefix_agree(shop);
+    if (fault == FAULT_NONE) fault = place_agree(shop);
     if (fault == FAULT_NONE) fault = uuid_agree(shop->ledger, options.uuid);
     options.redis = shop->redis;
     return fault != FAULT_NONE ? fault : gate_open_shared(&shop->gate, &options);

@@ -24,11 +24,16 @@ enum fault shop_open(struct shop *shop) MUST_USE;
 void shop_close(struct shop *shop);
 /* The sentence for a ledger that is damaged. reason: empty where it has been logged. */
 void shop_say_ledger_damaged(const struct config *config, const struct ledger_place *place, const char *reason);
-/* Whether redis_prefix is that of the nodes of this ledger; FAULT_CONFIG with a sentence that says what to do. Where none
- * has said theirs yet, it becomes theirs if it is kept. */
+/* Whether the keys stand in Redis where the nodes of this ledger have them; FAULT_CONFIG with a sentence that says what to
+ * do. What none has said yet becomes theirs if it is kept. */
 #define SHOP_SENTENCE_BYTES 512
-enum fault shop_prefix_check(struct ledger *ledger, const char *prefix, bool keep,
-                             char sentence[SHOP_SENTENCE_BYTES]) MUST_USE;
+struct shop_place {
+    const struct redis_place *redis;
+    const char *prefix;
+    bool keep;
+};
+enum fault shop_place_check(struct ledger *ledger, const struct shop_place *place,
+                            char sentence[SHOP_SENTENCE_BYTES]) MUST_USE;
 /* Logins and purchase tokens of one node must count on all: the keys that sign them are compared through the ledger. */
 enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring) MUST_USE;
 /* A payment must be taken at every node: one that has other secrets than the one before it says so in the log. */

@@ -12,6 +12,7 @@
 #define AGREED_LIMITS "limits"     /* secret that names of users and addresses are hashed with, in hexadecimal */
 #define AGREED_GATE "gate"         /* "redis": orders have numbers that no journal has given */
 #define AGREED_PREFIX "prefix"     /* of the keys in Redis: under another a sale would be sold a second time */
+#define AGREED_DATABASE "database" /* the number of Redis's own that they are in */
 
 /* Keeps value under name unless there is one; kept is what stands there now. */
 enum fault ledger_agree(struct ledger *ledger, const char *name, const char *value, char kept[AGREED_BYTES]) MUST_USE;

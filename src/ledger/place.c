@@ -39,6 +39,8 @@ bool ledger_place_read(struct ledger_place *out, struct slice text, char mistake
     } else if (url.query.len > 0 && (socket.len == 0 || socket.len + strlen("socket=") != url.query.len ||
                                      !text_take(out->socket, socket, SOCKET_BYTES_MAX))) {
         why = "after the ? of the URL comes socket=PATH and nothing else";
+    } else if (url.host.len > 0 && socket.len > 0) {
+        why = "the URL names a host and a socket: leave one of them out, mysql://user@/database?socket=PATH";
     } else if ((url.host.len == 0 && socket.len == 0) || !text_take(out->host, url.host, 255)) {
         why = "the URL names no host: mysql://user@HOST/database";
     }

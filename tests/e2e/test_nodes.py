@@ -328,6 +328,20 @@ def test_another_prefix_on_the_same_ledger_is_refused():
         assert nodes.reconcile("--redis-prefix", longest).code == 0
 
 
+def test_another_database_of_the_same_redis_is_refused():
+    """A slip in the URL: with ack = gate both would sell all there is."""
+    with Nodes() as nodes:
+        shop = Shop(nodes.start())
+        shop.win(shop.sale(stock=1)["id"], "ann")
+        sentence = "the number of the database in the URL of gate is 1 here and 0 on the nodes of this ledger"
+        gate, nodes.gate = nodes.gate, f"{nodes.gate}/1"
+        with pytest.raises(ServerDied, match=sentence):
+            nodes.make().start()
+        assert sentence in nodes.reconcile("--repair").err
+        nodes.gate = f"{gate}/0"
+        assert nodes.reconcile().code == 0 and nodes.start().connect().get("/readyz").status == 200
+
+
 def test_keys_are_changed_one_node_after_the_other():
     with Nodes() as nodes:
         one, two = nodes.start(), nodes.start()

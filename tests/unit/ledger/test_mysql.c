@@ -37,6 +37,7 @@ static void a_url_that_leads_nowhere_is_refused(void **state)
         { "mysql://shop@/stampede", "names no host" },
         { "mysql://shop@db/stampede?sockt=/run/s", "socket=PATH" },
         { "mysql://shop@db/stampede?socket=", "socket=PATH" },
+        { "mysql://shop@db/stampede?socket=/run/s", "a host and a socket" },
         { "mysql://shop@db/stampede?socket=/a&tls=1", "socket=PATH" },
         { "mysql://shop:pw@db/stampede", "has a password" },
     };
