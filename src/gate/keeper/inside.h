@@ -135,6 +135,8 @@ enum fault keeper_clock(struct keeper *keeper) MUST_USE;
 
 /* The ledger, opened if it has to be; NULL while it is left alone. */
 struct ledger *keeper_ledger(struct keeper *keeper);
+/* Whether it is open and, as far as is known, takes what is written. Nobody is asked. */
+bool keeper_ledger_takes(const struct keeper *keeper);
 /* It did not do what it was asked: it is closed, and left alone for a while. */
 void keeper_ledger_failed(struct keeper *keeper, enum fault fault);
 /* A sale as the ledger has it now. False: it did not say. */
@@ -168,7 +170,9 @@ void rebuilds_do(struct keeper *keeper);
 bool fetches_take(struct keeper *keeper); /* whether there were some */
 bool errands_take(struct keeper *keeper);
 
-/* jobs.c: whose jobs they are. keep: renews what this node has; look: takes what it wants to have, too. */
+/* jobs.c: whose jobs they are. keep: renews what this node has, while its ledger takes what is written; look: takes what it
+ * wants to have, too. */
+bool job_keep(struct keeper *keeper, enum keeper_lock which) MUST_USE; /* see lock_keep() */
 void locks_init(struct keeper *keeper);
 void locks_keep(struct keeper *keeper);
 void locks_release(struct keeper *keeper);

@@ -7,6 +7,9 @@
 
 #define ASKED_MS 30000 /* who has not asked for so long does not want it any more, or is stuck */
 #define TRY_MS 1000
+/* What the ledger may be away for from when a lock should be renewed. More than the loss of one connection takes, and over
+ * before the lock ends. */
+#define WITHOUT_LEDGER_MS (LOCK_MS / 3)
 
 static const char *const names[KEEPER_LOCKS] = {
     [KEEPER_LOCK_EXPIRY] = "expiry",
@@ -34,11 +37,24 @@ static void locks_tell(struct keeper *keeper)
     pthread_mutex_unlock(&keeper->lock);
 }
 
+/* All of them write into the ledger: who cannot reach it must not keep them from others, who may. Where nobody can they are
+ * nobody's, until somebody can. */
+bool job_keep(struct keeper *keeper, enum keeper_lock which)
+{
+    struct lock *lock = &keeper->locks[which];
+    uint64_t now_ms = mono_ms();
+    if (!lock->held || now_ms >= lock->until_ms || keeper_ledger_takes(keeper)) return lock_keep(lock, keeper);
+    if (now_ms >= lock->renew_ms + WITHOUT_LEDGER_MS) {
+        log_warn("keeper", "%s is left to other nodes: the ledger takes nothing from here", lock->job);
+        lock_release(lock, keeper);
+    }
+    return lock->held;
+}
+
 void locks_keep(struct keeper *keeper)
 {
-    for (int i = 0; i < KEEPER_LOCKS; i++) {
-        struct lock *lock = &keeper->locks[i];
-        if (lock->held && !lock_keep(lock, keeper)) log_debug("keeper", "%s is another's job", lock->job);
+    for (enum keeper_lock i = 0; i < KEEPER_LOCKS; i++) {
+        if (keeper->locks[i].held && !job_keep(keeper, i)) log_debug("keeper", "%s is another's job", names[i]);
     }
     locks_tell(keeper);
 }

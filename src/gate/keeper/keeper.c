@@ -42,6 +42,11 @@ struct ledger *keeper_ledger(struct keeper *keeper)
     return keeper->ledger;
 }
 
+bool keeper_ledger_takes(const struct keeper *keeper)
+{
+    return keeper->ledger != NULL && ledger_watch_health(keeper->place.watch) == LEDGER_WELL;
+}
+
 void keeper_ledger_failed(struct keeper *keeper, enum fault fault)
 {
     /* It has refused a write; one that is open may still be read. */

@@ -35,7 +35,7 @@ bool lock_take(struct lock *lock, struct keeper *keeper)
 {
     struct ledger *ledger = keeper_ledger(keeper);
     struct owned_answer answer;
-    if (ledger == NULL) return false;
+    if (ledger == NULL || !keeper_ledger_takes(keeper)) return false;
     lock_lasts_from(lock, mono_ms());
     if (!owned_take(&lock->owned, keeper, LOCK_MS, &answer) || !answer.ours) return false;
     enum fault fault = ledger_fence_raise(ledger, &lock->fence);

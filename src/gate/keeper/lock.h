@@ -23,7 +23,7 @@ struct lock {
 };
 
 void lock_init(struct lock *lock, const struct keeper *keeper, const char *job);
-/* False: another has it, or Redis or the ledger did not answer. */
+/* False: another has it, Redis did not answer, or the ledger takes nothing. */
 bool lock_take(struct lock *lock, struct keeper *keeper) MUST_USE;
 /* Renews it where it is time to. False: it is lost, and nothing more may be written. */
 bool lock_keep(struct lock *lock, struct keeper *keeper) MUST_USE;

@@ -380,7 +380,7 @@ static enum fault sale_differences(struct table *table, uint64_t sale_id, struct
 
 static bool repair_goes_on(struct table *table)
 {
-    return lock_keep(&table->keeper->locks[KEEPER_LOCK_RECONCILE], table->keeper);
+    return job_keep(table->keeper, KEEPER_LOCK_RECONCILE);
 }
 
 /* A node may be building it: then it is waited for, and what it has built is good. */

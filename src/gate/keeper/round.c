@@ -142,7 +142,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
         if (due.count == 0) return true;
         struct ledger *ledger = keeper_ledger(keeper);
         struct ledger_expiry expiry = { .sale_id = sale_id, .now_ms = due.at_ms, .max = LEDGER_TAKES_MAX };
-        if (ledger == NULL || !lock_keep(lock, keeper)) return false;
+        if (ledger == NULL || !job_keep(keeper, KEEPER_LOCK_EXPIRY)) return false;
         enum fault fault = ledger_expire(ledger, &lock->fence, &expiry, &expired);
         if (fault == FAULT_FENCED) lock_fenced(lock);
         if (fault != FAULT_NONE && fault != FAULT_FENCED) keeper_ledger_failed(keeper, fault);
@@ -160,8 +160,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
 static void expiry_do(struct round *round)
 {
     struct keeper *keeper = round->keeper;
-    struct lock *lock = &keeper->locks[KEEPER_LOCK_EXPIRY];
-    if (!lock_keep(lock, keeper) && !lock_take(lock, keeper)) return;
+    if (!job_keep(keeper, KEEPER_LOCK_EXPIRY) && !lock_take(&keeper->locks[KEEPER_LOCK_EXPIRY], keeper)) return;
     for (size_t i = 0; i < round->holding.count; i++) {
         if (!holds_end(keeper, round->holding.ids[i], round->holding.epochs[i])) return;
     }
@@ -171,10 +170,9 @@ static void expiry_do(struct round *round)
 static void warm_do(struct round *round)
 {
     struct keeper *keeper = round->keeper;
-    struct lock *lock = &keeper->locks[KEEPER_LOCK_WARM];
-    if (!lock_keep(lock, keeper) && !lock_take(lock, keeper)) return;
+    if (!job_keep(keeper, KEEPER_LOCK_WARM) && !lock_take(&keeper->locks[KEEPER_LOCK_WARM], keeper)) return;
     for (size_t i = 0; i < round->cold.count && !keeper->redis_silent && !keeper_stopping(keeper); i++) {
-        if (!lock_keep(lock, keeper)) return;
+        if (!job_keep(keeper, KEEPER_LOCK_WARM)) return;
         sale_rebuild(keeper, round->cold.ids[i], false);
     }
 }
