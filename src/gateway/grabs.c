@@ -190,7 +190,7 @@ static const struct json_field grab_fields[] = {
 #define GIVEN_TOKEN (1u << 1)
 
 /* To the gate, with what the request remembers of the grab. */
-static void grab_go(struct request *request, bool turned_away)
+static void grab_go(struct request *request, bool turned_away, void (*done)(struct gate_ticket *ticket))
 {
     struct grab grab = {
         .sale_id = request->id,
@@ -199,7 +199,7 @@ static void grab_go(struct request *request, bool turned_away)
         .units = request->units,
         .turned_away = turned_away,
     };
-    request->ticket.done = grab_done;
+    request->ticket.done = done;
     gate_grab(request->reactor->lane, &grab, &request->ticket);
 }
 
@@ -211,6 +211,30 @@ static void grab_refuse(struct request *request, enum verdict verdict, const cha
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
     guard_refused(request_rooms(request)->guard, GUARD_LINE, &request->visit);
     reply_verdict_detail(request, verdict, detail);
+}
+
+/* SOLD_OUT and BUSY say that no order has the key. But BUSY is also told where the gate could not be asked, which is no
+ * reason to say that nothing is left; that a wait was too long is so in any case. */
+static void grab_refused_asked(struct gate_ticket *ticket)
+{
+    struct request *request = REQUEST_OF(ticket, ticket);
+    bool late = request->line_verdict == VERDICT_LINE_TIMEOUT;
+    if (ticket->verdict == VERDICT_SOLD_OUT || (ticket->verdict == VERDICT_BUSY && late)) {
+        grab_refuse(request, request->line_verdict, NULL);
+    } else {
+        grab_done(ticket);
+    }
+}
+
+/* This node's line refuses. One with a key may have won with it at another node meanwhile, which the gate knows (P7). */
+static void grab_refuse_unless_won(struct request *request, enum verdict verdict)
+{
+    if (request->key[0] == '\0') {
+        grab_refuse(request, verdict, NULL);
+        return;
+    }
+    request->line_verdict = verdict;
+    grab_go(request, true, grab_refused_asked);
 }
 
 /* After it got as far as the line, so that it counts as a grab. */
@@ -249,18 +273,18 @@ static void grab_called(struct line_waiter *waiter, enum line_outcome outcome)
     case LINE_ADMITTED:
         if (!request->visit.inside) guard_return(request_rooms(request)->guard, &request->visit);
         if (request->turned_away) grab_admit(request);
-        grab_go(request, request->turned_away);
+        grab_go(request, request->turned_away, grab_done);
         return;
     case LINE_CLOSED:
     case LINE_SERVED:
     case LINE_REPEATED:
-        grab_go(request, true);
+        grab_go(request, true, grab_done);
         return;
     case LINE_TIMED_OUT:
-        grab_refuse(request, VERDICT_LINE_TIMEOUT, NULL);
+        grab_refuse_unless_won(request, VERDICT_LINE_TIMEOUT);
         return;
     case LINE_SOLD_OUT:
-        grab_refuse(request, VERDICT_SOLD_OUT, NULL);
+        grab_refuse_unless_won(request, VERDICT_SOLD_OUT);
         return;
     case LINE_FULL:
         grab_refuse(request, VERDICT_BUSY, LINE_FULL_DETAIL);
@@ -284,7 +308,7 @@ static void grab_park(struct request *request)
     bool here = !request->connection->ended && request->connection->state != CONNECTION_CLOSING &&
                 !request->connection->closed;
     if (!here || !gate_sale(rooms->gate, request->id, &sale) || sale.paused || sale.closed) {
-        grab_go(request, true); /* nobody is there to wait, or it was stopped in this moment */
+        grab_go(request, true, grab_done); /* nobody is there to wait, or it was stopped in this moment */
         return;
     }
     if (!sale_line(rooms, &sale, &terms)) {

@@ -38,6 +38,7 @@ struct request {
     bool parked;                      /* in line: the connection waits, no thread does */
     bool lined;                       /* the sale has a line */
     bool let_in;                      /* by the line, which is to hear when there is an answer */
+    enum verdict line_verdict;        /* why the line refuses, while the gate is asked whether it was won elsewhere */
     char place[PLACE_TEXT_BYTES + 1]; /* whose token is being made */
 
     bool counted; /* a grab of a sale that exists: its answer is counted */
