@@ -1,18 +1,29 @@
 """Two nodes of one shop tell the same of one buyer, one payment and one sale, whichever of them is asked."""
 
+import re
+import time
+
 import pytest
-from harness import Shop, eventually
+from harness import Shop, at_once, beside, eventually
 from line import hear, park, parked, taken
 from nodes import Nodes
+from provider import Provider
 
 
 @pytest.fixture(scope="module")
-def ways():
-    """A shop by each of two nodes, of one seller."""
+def nodes():
     with Nodes() as nodes:
-        one, two = Shop(nodes.start()), Shop(nodes.start())
-        two.seller, two.seller_token = one.seller, one.seller_token
-        yield one, two
+        for _ in range(2):
+            nodes.start()
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def ways(nodes):
+    """A shop by each of two nodes, of one seller."""
+    one, two = map(Shop, nodes.servers)
+    two.seller, two.seller_token = one.seller, one.seller_token
+    return one, two
 
 
 @pytest.mark.parametrize("sells_out", [True, False], ids=["sold out", "timed out"])
@@ -34,3 +45,39 @@ def test_a_key_that_won_at_another_node_is_told_to_who_waits_in_line(ways, sells
     for sock in (ann, bob, *first):
         sock.close()
     eventually(lambda: parked(two) == 0)
+
+
+@pytest.fixture(scope="module")
+def expired(nodes, ways):
+    """(sale, its orders), of which nobody has paid in time: there are units for each of them."""
+    sale = ways[0].sale(stock=30, price=7, currency="EUR", pay_within_s=1, late_payment="retake")["id"]
+    orders = [ways[i % 2].win(sale, f"b{i}") for i in range(22)]
+    eventually(lambda: ways[1].counts(sale) == (30, 30, 0, 0))
+    return sale, orders
+
+
+def test_of_two_late_payments_one_takes_the_units_and_none_is_refunded(nodes, ways, expired):
+    """Another ref at each node, at once: the second has to hear that the order is paid, not to have the first undone."""
+    provider, (sale, orders) = Provider(nodes.servers[0]), expired
+    for order in orders[2:]:
+        told = at_once(*(lambda way=way, ref=ref: way.patient(lambda: provider.tell(way.client, order, order["no"] + ref))[-1] for way, ref in zip(ways, "ab")))
+        assert sorted((answer.status, answer.code or answer.json()["state"]) for answer in told) == [(200, "paid"), (409, "ALREADY_PAID")]
+    assert ways[0].counts(sale)[2:] == (0, 20)
+
+
+def test_a_late_payment_waits_for_one_that_has_taken_the_units_and_is_not_filed(nodes, ways, expired):
+    """Where that one is taken back, as here, the units are this one's."""
+    provider, (sale, orders), redis = Provider(nodes.servers[0]), expired, nodes.redis()
+    no, key = orders[0]["no"], nodes.key(expired[0], "orders")
+    line = redis.hget(key, no)
+    redis.hset(key, no, re.sub(r"^3 (.* )0 (\S+)$", r"1 \g<1>5 \2other", line))
+    with beside(lambda: provider.paid(ways[1].client, {**orders[0], "state": "expired"})) as (paid,):
+        time.sleep(0.2)
+        assert not paid.done(), paid.result()
+        redis.hset(key, no, line)
+
+
+def test_a_late_payment_of_an_order_that_redis_has_lost_waits_until_it_is_there(nodes, ways, expired):
+    provider, (sale, orders) = Provider(nodes.servers[0]), expired
+    nodes.redis().hdel(nodes.key(sale, "orders"), orders[1]["no"])
+    provider.paid(ways[1].client, {**orders[1], "state": "expired"})

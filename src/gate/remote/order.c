@@ -223,8 +223,13 @@ static void retake_answered(struct redis_call *call, const struct redis_reply *r
         change_file(change, take_work, retake_filed);
     } else if (slice_is(answer.word, "FULL")) {
         change_end(change, change->unknown ? VERDICT_UNKNOWN : VERDICT_BUSY);
-    } else {
+    } else if (slice_is(answer.word, "REFUND_DUE")) {
         pay_refund(change);
+    } else {
+        /* ALREADY_PAID: another payment has taken the units and is being filed. A refund that came before it would have it
+         * undone; the ledger says of both which is late. Anything else denies what the ledger has. */
+        if (!slice_is(answer.word, "ALREADY_PAID")) keeper_mend(change->lane->remote->keeper, change->sale_id);
+        change_wait(change, pay_begin);
     }
 }
 
