@@ -7,6 +7,7 @@
 #include "courier/message.h"
 #include "gateway/request.h"
 #include "gateway/resources.h"
+#include "people/resp_accounts.h"
 
 #include <openssl/crypto.h>
 
@@ -159,6 +160,43 @@ static void put_run(struct query *query, struct ledger *ledger)
     courier_wake(query->rooms->courier);
 }
 
+static void put_go(struct request *request)
+{
+    request->query.seq_wait = 0;
+    request_work(request, request_rooms(request)->writes, put_run, hook_done);
+}
+
+/* The account of a backend may have the name of a customer, whom the ledger does not know for a seller. */
+static void owner_run(struct query *query, struct ledger *ledger)
+{
+    query->found = resp_accounts_have(query->rooms->resp_accounts, slice_of(query->seller));
+    if (!query->found) query->fault = ledger_sells(ledger, slice_of(query->seller), &query->found);
+}
+
+static void owner_checked(struct crew_job *job)
+{
+    struct request *request = REQUEST_OF(job, query.job);
+    if (job->late || request->query.fault != FAULT_NONE) {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+    } else if (!request->query.found) {
+        reply_problem(request, PROBLEM_NO_SUCH_WEBHOOK, "Nobody of this name sells here: check seller.");
+    } else {
+        put_go(request);
+    }
+}
+
+/* Whoever is logged in sells. A name that an admin gives must be that of one who does: under any other the webhook, and its
+ * secret, would wait for whoever registers it. A sale that was made a moment ago counts. */
+static void put_begin(struct request *request)
+{
+    if (slice_is(request->who.name, request->query.seller)) {
+        put_go(request);
+        return;
+    }
+    request->query.seq_wait = gate_seq_decided(request_rooms(request)->gate);
+    request_query(request, owner_run, owner_checked);
+}
+
 void webhook_put(struct request *request)
 {
     struct hook_body {
@@ -178,7 +216,7 @@ void webhook_put(struct request *request)
     }
     memcpy(request->query.hook.url, body.url, sizeof body.url);
     request->query.rotate = body.rotate;
-    request_work(request, request_rooms(request)->writes, put_run, hook_done);
+    put_begin(request);
 }
 
 static void delete_run(struct query *query, struct ledger *ledger)

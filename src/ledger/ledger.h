@@ -189,6 +189,9 @@ struct ledger_user {
 /* taken: there is such a user, or there are sales of that name: whoever got it would be their seller. */
 enum fault ledger_user_add(struct ledger *ledger, const struct ledger_user *user, uint64_t now_ms, bool *taken) MUST_USE;
 enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledger_user *out, bool *found) MUST_USE;
+/* Whether this is the name of one who sells: a user who is a seller or an admin, or whoever has a sale or an event, because
+ * sellers of an identity provider are no users here. */
+enum fault ledger_sells(struct ledger *ledger, struct slice name, bool *sells) MUST_USE;
 enum fault ledger_revoke(struct ledger *ledger, uint64_t token_id, uint64_t expires_ms) MUST_USE;
 enum fault ledger_each_revoked(struct ledger *ledger, uint64_t now_ms,
                                enum fault (*visit)(void *arg, uint64_t token_id, uint64_t expires_ms), void *arg) MUST_USE;

@@ -260,6 +260,10 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         "INSERT INTO users (username, role, password_hash, created_ms) SELECT ?1, ?2, ?3, ?4"
         " WHERE NOT EXISTS (SELECT 1 FROM sales INDEXED BY sales_by_seller WHERE seller = ?1)",
     [STATEMENT_USER] = "SELECT username, role, password_hash FROM users WHERE username = ?1",
+    [STATEMENT_SELLS] =
+        "SELECT EXISTS (SELECT 1 FROM users WHERE username = ?1 AND role >= 2)"
+        " OR EXISTS (SELECT 1 FROM sales INDEXED BY sales_by_seller WHERE seller = ?1)"
+        " OR EXISTS (SELECT 1 FROM events INDEXED BY events_by_seller WHERE seller = ?1)",
     [STATEMENT_REVOKED_INSERT] = "INSERT INTO revoked (token_id, expires_ms) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
     [STATEMENT_REVOKED_EACH] = "SELECT token_id, expires_ms FROM revoked WHERE expires_ms > ?1",
     [STATEMENT_REVOKED_DELETE] = "DELETE FROM revoked WHERE expires_ms <= ?1",

@@ -58,6 +58,20 @@ enum fault ledger_user(struct ledger *ledger, struct slice username, struct ledg
     return fault;
 }
 
+_Static_assert(ROLE_SELLER == 2 && ROLE_ADMIN > ROLE_SELLER, "as STATEMENT_SELLS has it");
+
+enum fault ledger_sells(struct ledger *ledger, struct slice name, bool *sells)
+{
+    *sells = false;
+    struct cursor *s;
+    enum fault fault = statement_open(ledger, STATEMENT_SELLS, &s);
+    if (fault != FAULT_NONE) return fault;
+    bind_slice(s, 1, name);
+    enum step step = cursor_step(s);
+    if (step == STEP_ROW) *sells = column_number(s, 0) != 0;
+    return statement_close(ledger, STATEMENT_SELLS, step);
+}
+
 enum fault ledger_revoke(struct ledger *ledger, uint64_t token_id, uint64_t expires_ms)
 {
     enum fault fault = small_begin(ledger); /* alone: rows get their ids in the order in which they can be seen */

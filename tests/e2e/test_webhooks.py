@@ -389,6 +389,22 @@ def test_nobody_sees_or_touches_another_sellers_webhook(own_server):
     stranger.close()
 
 
+def test_an_admin_sets_a_webhook_only_for_one_who_sells(shop, receiver):
+    """A mistyped name was taken, and whoever registered it later had the URL and its secret."""
+    def put(seller):
+        return shop.client.request("PUT", f"/v1/webhook?seller={seller}", {"url": receiver.url()}, shop.admin_token)
+    names = {role: mint_name(role) for role in ("customer", "seller")}
+    for role, name in names.items():
+        assert shop.client.post("/v1/users", {"username": name, "password": "correct horse", "role": role}).status == 201
+    for name in (mint_name("typo"), names["customer"], names["seller"].upper(), shop.seller):
+        problem(put(name), 404, "NO_SUCH_WEBHOOK")
+        problem(shop.client.get(f"/v1/webhook?seller={name}", shop.admin_token), 404, "NO_SUCH_WEBHOOK")
+    shop.sale()  # whoever has a sale needs no account here
+    for name in (names["seller"], shop.seller, "default"):
+        assert put(name).json()["seller"] == name
+    assert hook(shop, receiver.url(), shop.admin_token)["secret"], "an admin has one, too"
+
+
 def test_a_rotated_secret_and_the_one_before_both_count(shop, receiver):
     first = hook(shop, receiver.url())["secret"]
     sale = shop.sale(stock=5)["id"]

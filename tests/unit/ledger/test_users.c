@@ -52,6 +52,28 @@ static void a_role_that_cannot_be_is_damage(void **state)
     assert_int_equal(ledger_user(f->ledger, SLICE("ann"), &user, &found), FAULT_DAMAGE);
 }
 
+static bool sells(struct fixture *f, const char *name)
+{
+    bool found;
+    assert_int_equal(ledger_sells(f->ledger, slice_of(name), &found), FAULT_NONE);
+    return found;
+}
+
+static void whoever_may_sell_or_has_something_on_sale_is_a_seller(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(user_add(f, "ann", ROLE_CUSTOMER, "h"));
+    assert_true(user_add(f, "kim", ROLE_SELLER, "h"));
+    assert_true(user_add(f, "root", ROLE_ADMIN, "h"));
+    outside(f, "INSERT INTO events (seller, name, description, opens_ms, created_ms, subscribers, told)"
+               " VALUES ('https://id.example:eve', 'spring', '', 5, 1, 0, 0)");
+    assert_true(sells(f, "kim") && sells(f, "root") && sells(f, "https://id.example:eve"));
+    assert_false(sells(f, "ann") || sells(f, "Kim") || sells(f, "kin") || sells(f, ""));
+    const struct sale_terms terms = terms_named("mug");
+    assert_int_not_equal(sale_file(f, "https://id.example:rose", &terms, 1), 0);
+    assert_true(sells(f, "https://id.example:rose"));
+}
+
 struct revocations {
     uint64_t ids[8], expires[8];
     size_t count;
@@ -99,6 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_name_is_given_once_and_case_matters),
         CASE(a_role_that_cannot_be_is_damage),
+        CASE(whoever_may_sell_or_has_something_on_sale_is_a_seller),
         CASE(logouts_last_until_their_tokens_expire),
         CASE(roles_have_their_words),
     };
