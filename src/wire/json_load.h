@@ -7,7 +7,8 @@
 
 #include <jansson.h>
 
-/* An object without a name twice, or NULL. The caller lets go of it. The depth of what it holds is bounded by jansson. */
-json_t *json_object_load(struct slice text);
+/* An object without a name twice, or NULL; flags are more of jansson's for decoding. The caller lets go of it. The depth of
+ * what it holds is bounded by jansson. */
+json_t *json_object_load(struct slice text, size_t flags);
 
 #endif

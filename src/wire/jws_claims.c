@@ -4,9 +4,10 @@
 #include "wire/json_load.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <strings.h>
 
-#define SECONDS_MAX ((json_int_t)(TIME_MS_MAX / 1000))
+#define SECONDS_MAX (TIME_MS_MAX / 1000)
 
 static struct slice text_of(const json_t *value)
 {
@@ -42,7 +43,7 @@ static bool type_is_token(const json_t *type)
 
 bool jws_header_read(struct slice text, enum jws_alg alg, char kid[JWKS_KID_BYTES_MAX + 1])
 {
-    json_t *root = json_object_load(text);
+    json_t *root = json_object_load(text, 0);
     if (root == NULL) return false;
 
     const json_t *kid_value = json_object_get(root, "kid");
@@ -82,14 +83,29 @@ static int role_find(const json_t *root, const struct jws_rules *rules)
     return -1;
 }
 
-/* Absent is 0 where it may be absent. */
-static bool copy_time(uint64_t *out, const json_t *root, const char *name, bool required)
+/* Seconds, which may have a fraction (RFC 7519); one beyond all times is the last of them. */
+static bool time_read(double *out, const json_t *value)
 {
-    const json_t *value = json_object_get(root, name);
-    *out = 0;
-    if (value == NULL) return !required;
-    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > SECONDS_MAX) return false;
-    *out = (uint64_t)json_integer_value(value);
+    if (!json_is_real(value) || json_real_value(value) < 0) return false;
+    *out = fmin(json_real_value(value), (double)SECONDS_MAX);
+    return true;
+}
+
+/* Fractions are rounded to where the token is good for less time: its end down, its beginning up. */
+static bool copy_end(uint64_t *out, const json_t *value)
+{
+    double seconds;
+    if (!time_read(&seconds, value)) return false;
+    *out = (uint64_t)floor(seconds);
+    return true;
+}
+
+/* Absent is 0. */
+static bool copy_beginning(uint64_t *out, const json_t *value)
+{
+    double seconds = 0;
+    if (value != NULL && !time_read(&seconds, value)) return false;
+    *out = (uint64_t)ceil(seconds);
     return true;
 }
 
@@ -103,15 +119,15 @@ static bool copy_subject(char out[BUYER_BYTES_MAX + 1], struct slice subject)
 
 bool jws_claims_read(struct slice text, const struct jws_rules *rules, struct jws_claims *out)
 {
-    json_t *root = json_object_load(text);
+    json_t *root = json_object_load(text, JSON_DECODE_INT_AS_REAL); /* every number, however large, is of one kind */
     if (root == NULL) return false;
 
     bool good = slice_is(text_of(json_object_get(root, "iss")), rules->issuer);
     good = good && value_has(json_object_get(root, "aud"), slice_of(rules->audience));
     good = good && copy_subject(out->subject, text_of(claim_find(root, rules->subject_claim)));
-    good = good && copy_time(&out->issued_s, root, "iat", false);
-    good = good && copy_time(&out->not_before_s, root, "nbf", false);
-    good = good && copy_time(&out->expires_s, root, "exp", true);
+    good = good && copy_beginning(&out->issued_s, json_object_get(root, "iat"));
+    good = good && copy_beginning(&out->not_before_s, json_object_get(root, "nbf"));
+    good = good && copy_end(&out->expires_s, json_object_get(root, "exp"));
     out->role = good ? role_find(root, rules) : -1;
     json_decref(root);
     return good;

@@ -46,7 +46,7 @@ static bool copy_token_id(uint64_t *out, struct slice text)
 
 bool jwt_header_read(struct slice text, char kid[JWT_KID_BYTES_MAX + 1])
 {
-    json_t *root = json_object_load(text);
+    json_t *root = json_object_load(text, 0);
     if (root == NULL) return false;
 
     const json_t *type = json_object_get(root, "typ");
@@ -60,7 +60,7 @@ bool jwt_header_read(struct slice text, char kid[JWT_KID_BYTES_MAX + 1])
 
 bool jwt_claims_read(struct slice text, struct jwt_claims *out)
 {
-    json_t *root = json_object_load(text);
+    json_t *root = json_object_load(text, 0);
     if (root == NULL) return false;
 
     struct slice subject = member_text(root, "sub");
