@@ -150,5 +150,10 @@ class Several:
         same = self.nodes.reconcile()
         holds = run("audit", "--data", self.nodes.folder / "nowhere", "--ledger", self.nodes.database, env=self.nodes.environment(), timeout=120)
         well = same.code == 0 and " 0 differ" in same.out and holds.code == 0 and "all promises hold" in holds.out
-        # Where they differ, whether the ledger contradicts itself says on which side to look.
-        assert well, f"{same.out}{holds.out}{holds.err}\n{self.database.log()}"
+        # Where they differ, whether the ledger contradicts itself, and whether the database does, says on which side to look.
+        assert well, f"{same.out}{holds.out}{holds.err}\n{self.checked()}\n{self.database.log()}"
+
+    def checked(self):
+        """What the database says of its own tables."""
+        name = self.nodes.database.rpartition("/")[2]
+        return [self.database.do(f"CHECK TABLE {table} EXTENDED", database=name) for table in ("sales", "orders")]
