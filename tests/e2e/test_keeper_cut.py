@@ -82,3 +82,33 @@ def test_while_no_node_has_the_ledger_nobody_has_a_job_or_asks_for_one(nodes, re
     relay.mend()
     eventually(lambda: shop.counts(sale) == (3, 3, 0, 0), 20)
     eventually(lambda: owns(one) | owns(two) == {*JOBS}, 20)
+
+
+def test_while_a_large_sale_is_built_a_node_hears_of_logouts_and_changes(nodes):
+    """Either node may be the one that builds it, and hears from the other; the way to Redis is slow for what is loaded, until both have heard."""
+    orders = 20_000
+    with Relay(nodes.own.port) as slow:
+        nodes.gate = f"redis://127.0.0.1:{slow.port}"
+        servers = [nodes.start(), nodes.start()]
+        shops = [Shop(server) for server in servers]
+        small, large = [shop.sale(stock=5)["id"] for shop in shops], shops[0].sale(stock=orders + 10)["id"]
+        nodes.ledger().change("INSERT INTO orders (no, sale, buyer, units, amount, state, won_ms, pay_by_ms, `key`, token_nonce, payment_ref, ended_ms, canceller, reason, nth) "
+                              f"SELECT 1000000000000000 + seq, ?, concat('x', seq), 1, -1, 1, 1, 0, '', 0, '', 0, 0, '', 1 FROM seq_1_to_{orders}", (int(large),))
+        nodes.ledger().change(f"UPDATE sales SET available = available - {orders}, sold = {orders}, orders_made = {orders} WHERE id = ?", (int(large),))
+        tokens = [server.token("ann") for server in servers]
+        for shop, token in zip(shops, reversed(tokens), strict=True):
+            assert shop.client.get("/v1/orders", token).status == 200
+        slow.slow = b"chunk", 0.2
+        nodes.redis().delete(nodes.key(large, "state"))
+        lock = f"{PREFIX}lock:sale:{large}"
+        eventually(lambda: nodes.redis().exists(nodes.key(large, "orders")) and nodes.redis().exists(lock))
+        for shop, token, sale in zip(shops, tokens, small, strict=True):
+            assert shop.client.post("/v1/logout", None, token).status == 204
+            assert shop.act(sale, "pause").status == 200
+        for shop, token, sale in zip(shops, reversed(tokens), reversed(small), strict=True):
+            eventually(lambda shop=shop, token=token: shop.client.get("/v1/orders", token).status == 401)
+            eventually(lambda shop=shop, sale=sale: shop.show(sale)["state"] == "paused")
+        assert nodes.redis().exists(lock), "they heard of it when it was built"
+        slow.slow = None
+        eventually(lambda: shops[1].grab(large, "bob").status == 201)
+        assert shops[0].counts(large) == shops[1].counts(large) == (orders + 10, 9, 0, orders + 1)

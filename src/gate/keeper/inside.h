@@ -68,6 +68,8 @@ struct keeper {
     struct redis_client *client;
     struct ledger_place place;
     struct ledger *ledger; /* NULL: not open at present */
+    struct ledger *beside; /* NULL: not needed at present */
+    bool ledger_lent;      /* the first is, to a load: nobody else may ask or close it */
     uint64_t ledger_again_ms, ledger_pause_ms;
     bool redis_failed;      /* it was told that a master did not answer, and not yet that all are there again */
     bool redis_silent;      /* what was asked last was sent, and not answered */
@@ -143,8 +145,12 @@ void keeper_ledger_failed(struct keeper *keeper, enum fault fault);
 bool keeper_row(struct keeper *keeper, uint64_t sale_id, struct ledger_shelved *row, bool *found);
 /* Between the steps of something long: renews what has to be renewed. */
 void keeper_pulse(struct keeper *keeper);
-/* The same, of something that takes seconds: keeps the counts of other sales fresh, so that their crowds are turned away. */
-void keeper_counts(struct keeper *keeper);
+/* The same, of something that takes seconds: keeps the counts of other sales fresh, so that their crowds are turned away,
+ * and reads what other nodes have changed, not least whom they have logged out. It may close what keeper_ledger() gave
+ * before, unless that is lent. */
+void keeper_others(struct keeper *keeper);
+/* The connection that it needs while the keeper's own is lent. */
+void keeper_beside_close(struct keeper *keeper);
 /* What became of questions to Redis. Of a Cluster one master may be away while the others answer: that is told once, and
  * stops no job of the others. Who is away need not be waited for; who is there and silent must not be, again and again. */
 struct heard {

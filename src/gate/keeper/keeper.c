@@ -12,6 +12,7 @@
 #define LEDGER_PATIENCE_MS 2000
 #define LEDGER_PAUSE_MS_MIN 250
 #define LEDGER_PAUSE_MS_MAX 4000
+#define BESIDE_PAUSE_MS 1000
 #define LOGOUTS_AGAIN_MS 5000
 
 bool keeper_stopping(struct keeper *keeper)
@@ -80,13 +81,6 @@ void keeper_pulse(struct keeper *keeper)
     roster_keep(keeper);
     locks_keep(keeper);
     if (keeper->building != NULL && !lock_keep(keeper->building, keeper)) keeper->building = NULL;
-}
-
-void keeper_counts(struct keeper *keeper)
-{
-    if (mono_ms() < keeper->counts_ms) return;
-    asked_peek(keeper);
-    keeper->counts_ms = mono_ms() + KEEPER_TURN_MS;
 }
 
 /* The shelf. */
@@ -164,12 +158,49 @@ static enum fault logouts_read(struct keeper *keeper, struct ledger *ledger)
     return fault;
 }
 
+static enum fault refresh_from(struct keeper *keeper, struct ledger *ledger)
+{
+    enum fault fault = shelf_refresh(keeper, ledger);
+    return fault == FAULT_NONE ? logouts_read(keeper, ledger) : fault;
+}
+
 static void refresh(struct keeper *keeper)
 {
     struct ledger *ledger = keeper_ledger(keeper);
-    enum fault fault = ledger == NULL ? FAULT_NONE : shelf_refresh(keeper, ledger);
-    if (fault == FAULT_NONE && ledger != NULL) fault = logouts_read(keeper, ledger);
+    enum fault fault = ledger == NULL ? FAULT_NONE : refresh_from(keeper, ledger);
     if (fault != FAULT_NONE) keeper_ledger_failed(keeper, fault);
+    keeper->refresh_ms = mono_ms() + KEEPER_REFRESH_MS;
+}
+
+/* On a connection beside the keeper's own, whose failure is not that of the other. */
+static void refresh_beside(struct keeper *keeper)
+{
+    enum fault fault = FAULT_NONE;
+    keeper->refresh_ms = mono_ms() + KEEPER_REFRESH_MS;
+    if (ledger_watch_health(keeper->place.watch) >= LEDGER_GONE) return;
+    if (keeper->beside == NULL) fault = ledger_open(&keeper->beside, &keeper->place, LEDGER_READER);
+    if (fault == FAULT_NONE) fault = refresh_from(keeper, keeper->beside);
+    if (fault == FAULT_NONE) return;
+    keeper_beside_close(keeper);
+    keeper->refresh_ms = mono_ms() + BESIDE_PAUSE_MS;
+    log_warn("keeper", "what other nodes have changed could not be read (%d); again in %d ms", (int)fault, BESIDE_PAUSE_MS);
+}
+
+void keeper_beside_close(struct keeper *keeper)
+{
+    ledger_close(keeper->beside);
+    keeper->beside = NULL;
+}
+
+void keeper_others(struct keeper *keeper)
+{
+    if (mono_ms() >= keeper->counts_ms) {
+        asked_peek(keeper);
+        keeper->counts_ms = mono_ms() + KEEPER_TURN_MS;
+    }
+    if (mono_ms() < keeper->refresh_ms) return;
+    if (keeper->ledger_lent) refresh_beside(keeper);
+    if (!keeper->ledger_lent) refresh(keeper);
 }
 
 /* What others know of it. */
@@ -209,10 +240,7 @@ static void turn(struct keeper *keeper)
     errands_told_do(keeper);
     asked_peek(keeper);
     uint64_t now_ms = mono_ms();
-    if (now_ms >= keeper->refresh_ms) {
-        refresh(keeper);
-        keeper->refresh_ms = mono_ms() + KEEPER_REFRESH_MS;
-    }
+    if (now_ms >= keeper->refresh_ms) refresh(keeper);
     keeper_pulse(keeper);
     jobs_look(keeper);
     if (now_ms >= keeper->round_ms) round_do(keeper);
@@ -332,7 +360,8 @@ void keeper_close(struct keeper *keeper)
         uv_run(&keeper->loop, UV_RUN_DEFAULT);
         uv_loop_close(&keeper->loop);
     }
-    if (keeper->ledger != NULL) ledger_close(keeper->ledger);
+    ledger_close(keeper->ledger);
+    keeper_beside_close(keeper);
     strangers_deinit(&keeper->strangers);
     pthread_mutex_destroy(&keeper->lock);
     pthread_mutex_destroy(&keeper->logouts_lock);

@@ -59,7 +59,7 @@ static enum fault load_send(struct load *load)
     snprintf(load->word, sizeof load->word, "no answer");
     load->why[0] = '\0';
     keeper_pulse(load->keeper);
-    keeper_counts(load->keeper);
+    keeper_others(load->keeper);
     bool sent = lock_keep(&load->lock, load->keeper) && keeper_script(load->keeper, &ask);
     load->refused = !sent || strcmp(load->word, "DONE") != 0;
     return load->refused ? FAULT_TIMEOUT : FAULT_NONE;
@@ -283,7 +283,12 @@ static bool load_locked(struct load *load, uint64_t epoch_seen, bool anyway)
     /* Time does not go back (P12), neither the sale's own nor Redis's clock as it was seen last. */
     uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
     load->t_ms = peek.at_ms > now_ms ? peek.at_ms : now_ms;
-    return gate_shut(load, &row, &peek) && (ledger = keeper_ledger(keeper)) != NULL && load_run(load, ledger);
+    if (!gate_shut(load, &row, &peek) || (ledger = keeper_ledger(keeper)) == NULL) return false;
+    keeper->ledger_lent = true; /* it reads one snapshot from the first chunk to the last */
+    bool done = load_run(load, ledger);
+    keeper->ledger_lent = false;
+    keeper_beside_close(keeper);
+    return done;
 }
 
 /* The row as it is now, on the shelf; false: there is none, or nobody could say. */

@@ -152,6 +152,7 @@ static bool holds_end(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
             errands_do(keeper, KEEPER_ERRANDS_ALL);
         }
         keeper_pulse(keeper);
+        keeper_others(keeper);
         if (keeper_stopping(keeper)) return false;
     }
     return true;

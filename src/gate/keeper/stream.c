@@ -247,7 +247,7 @@ bool stream_file(struct keeper *keeper, struct stream_ask *ask)
         whole = going && batch->count < LOG_BATCH;
         going = going && !whole && !keeper_stopping(keeper) && (ask->stop_mono_ms == 0 || mono_ms() < ask->stop_mono_ms);
         keeper_pulse(keeper);
-        keeper_counts(keeper);
+        keeper_others(keeper);
     }
     free(batch);
     if (ask->refused > 0 && !ask->shut) keeper_ask_rebuild(keeper, ask->sale_id, true);
