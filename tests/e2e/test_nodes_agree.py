@@ -81,3 +81,27 @@ def test_a_late_payment_of_an_order_that_redis_has_lost_waits_until_it_is_there(
     provider, (sale, orders) = Provider(nodes.servers[0]), expired
     nodes.redis().hdel(nodes.key(sale, "orders"), orders[1]["no"])
     provider.paid(ways[1].client, {**orders[1], "state": "expired"})
+
+
+def test_what_a_seller_has_changed_at_one_node_a_look_at_another_tells(ways):
+    """Terms, texts and state, at once: nobody waits until the other node has heard of it."""
+    one, two = ways
+    sale = one.sale(stock=50, price=10, currency="EUR", pay_within_s=600)["id"]
+    for i in range(8):
+        here, there = (one, two) if i % 2 else (two, one)
+        assert here.change(sale, description=f"d{i}", pay_within_s=100 + i).status == 200
+        seen = there.show(sale)
+        assert (seen["description"], seen["pay_within_s"]) == (f"d{i}", 100 + i)
+        assert here.change(sale, description=f"only{i}").status == 200
+        assert there.show(sale)["description"] == f"only{i}"
+        there.win(sale, f"b{i}")
+        for verb, state in (("pause", "paused"), ("resume", "open")):
+            assert here.act(sale, verb).status == 200
+            assert there.show(sale)["state"] == state
+        assert there.counts(sale) == here.counts(sale) == (50, 49 - i, i + 1, 0)
+    assert two.act(sale, "close").status == 200
+    assert one.show(sale)["state"] == "closed"
+    nobody = one.sale(stock=5)["id"]
+    two.show(nobody)
+    assert one.act(nobody, "close").status == 200
+    assert two.show(nobody)["state"] == "closed", "one that is over at once"

@@ -46,6 +46,7 @@ void peek_read(const struct redis_reply *reply, struct peek *out)
     out->counts = (struct shelf_counts){
         .epoch = out->epoch,
         .at_ms = out->at_ms,
+        .version = reply_number(reply, NUMBERS + NUMBER_version),
         .counts = { .offered = (uint32_t)reply_number(reply, NUMBERS + NUMBER_offered),
                     .available = (uint32_t)reply_number(reply, NUMBERS + NUMBER_available),
                     .held = (uint32_t)reply_number(reply, NUMBERS + NUMBER_held),

@@ -1,11 +1,15 @@
 /* Looking at a sale as Redis has it now, and meeting one that another node has just made.
  *
+ * Redis has the counts and the version of what the seller has set; where that is higher than the shelf's, another node has
+ * changed the sale just now, and the look asks the ledger for it before it answers.
+ *
  * Of one sale a lane has one look under way at most, and begins the next a little after it: however many ask, Redis is asked
  * as often. Who asks while one is under way is answered by the next, for what they did just before may have come after it.
  */
 #include "base/clock.h"
 #include "gate/remote/remote.h"
 #include "ledger/agreed.h"
+#include "ledger/watch.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,6 +28,7 @@ struct look {
     uint64_t lost_ms;  /* since when Redis has not had the sale; 0: it has */
     bool under_way;
     struct gate_ticket *asked, *waiting; /* of the look under way, and of the next */
+    struct shelf_counts counts;          /* as Redis has told them last */
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
     struct slice argv[GATE_KEYS + 1];
 };
@@ -42,6 +47,16 @@ static void look_answer(struct look *look, struct gate_ticket *tickets)
 }
 
 static void look_begin(struct look *look);
+static bool look_meets(struct look *look);
+
+static void look_end(struct look *look)
+{
+    struct gate_ticket *tickets = look->asked;
+    look->asked = NULL;
+    look->under_way = false;
+    look_answer(look, tickets);
+    if (look->waiting != NULL && !look->under_way) look_begin(look);
+}
 
 /* A sale that is being built in Redis is looked at until it stands there: what this node knew before may lack what another
  * has told since. One that takes long, or a Redis that does not answer: what was known last is told. */
@@ -57,26 +72,31 @@ static bool look_waits(struct look *look, bool has_it)
     return waits;
 }
 
+/* Those of the look under way wait for the next. */
+static void look_repeat(struct look *look)
+{
+    struct gate_ticket **end = &look->waiting;
+    while (*end != NULL) end = &(*end)->next;
+    *end = look->asked;
+    look->asked = NULL;
+    look->under_way = false;
+    if (look->waiting != NULL) look_begin(look);
+}
+
 static void look_answered(struct redis_call *call, const struct redis_reply *reply)
 {
     struct look *look = (struct look *)call;
-    struct shelf_counts counts;
-    bool answered = call->result == REDIS_ANSWERED, counted = answered && script_counts(reply, &counts);
+    bool answered = call->result == REDIS_ANSWERED, counted = answered && script_counts(reply, &look->counts);
+    bool behind = false;
     if (counted) {
-        counts.asked_mono_ms = look->began_ms;
-        remote_saw_counts(look->lane->remote, look->sale_id, &counts);
+        look->counts.asked_mono_ms = look->began_ms;
+        behind = remote_saw_counts(look->lane->remote, look->sale_id, &look->counts);
     }
-    struct gate_ticket *tickets = look->asked;
-    look->asked = NULL;
-    look->under_way = false;
     if (answered && look_waits(look, counted)) {
-        struct gate_ticket **end = &look->waiting;
-        while (*end != NULL) end = &(*end)->next;
-        *end = tickets;
-    } else {
-        look_answer(look, tickets);
+        look_repeat(look);
+    } else if (!behind || !look_meets(look)) {
+        look_end(look);
     }
-    if (look->waiting != NULL && !look->under_way) look_begin(look);
 }
 
 static void looks_again(uv_timer_t *timer)
@@ -153,7 +173,8 @@ void remote_look(struct gate_lane *base, uint64_t sale_id, struct gate_ticket *t
 struct met {
     uint64_t id; /* 0: by its names */
     char seller[USERNAME_BYTES_MAX + 1], name[SALE_NAME_BYTES_MAX + 1];
-    struct gate_ticket *ticket;
+    struct gate_ticket *ticket; /* or */
+    struct look *look;          /* that found its sale changed */
 };
 struct meeting {
     struct crew_job job;
@@ -172,10 +193,10 @@ static enum fault sale_meet(struct remote *remote, struct ledger *ledger, const 
     enum fault fault = id == 0 ? ledger_sale_named(ledger, seller, name, &id) : FAULT_NONE;
     if (fault != FAULT_NONE || id == 0 || id > id_last) return fault;
     fault = ledger_shelved(ledger, id, &sale, &found);
-    bool over = found && sale_is_over(remote, &sale);
-    if (found && !over) shelf_put(remote->shelf, &sale);
+    uint64_t epoch;
+    bool over = found && sale_is_over(remote, &sale), here = shelf_epoch(remote->shelf, id, &epoch);
     if (found && over && met->id == 0) shelf_name_past(remote->shelf, seller, name, id);
-    if (found && over && id > shelf_id_last(remote->shelf)) shelf_put(remote->shelf, &sale);
+    if (found && (!over || here || id > shelf_id_last(remote->shelf))) shelf_put(remote->shelf, &sale);
     return fault;
 }
 
@@ -188,28 +209,54 @@ static enum fault meeting_ask(struct meeting *meeting, struct ledger *ledger)
     return fault;
 }
 
+/* A connection that was lost is made again; a ledger that is known to be gone, or does not answer, keeps nobody waiting. */
 static void meeting_work(struct crew_job *job, void *tools)
 {
     struct meeting *meeting = (struct meeting *)job;
     struct change_tools *own = tools;
-    meeting->fault = own->ledger == NULL ? ledger_open(&own->ledger, own->place, LEDGER_WRITER) : FAULT_NONE;
-    if (meeting->fault == FAULT_NONE) meeting->fault = meeting_ask(meeting, own->ledger);
+    for (int tries = 0; tries < 2; tries++) {
+        meeting->fault = FAULT_LEDGER;
+        if (ledger_watch_health(own->place->watch) >= LEDGER_GONE) return;
+        meeting->fault = own->ledger == NULL ? ledger_open(&own->ledger, own->place, LEDGER_WRITER) : FAULT_NONE;
+        if (meeting->fault != FAULT_NONE) return;
+        meeting->fault = meeting_ask(meeting, own->ledger);
+        if (meeting->fault == FAULT_NONE) return;
+        ledger_close(own->ledger);
+        own->ledger = NULL;
+        if (meeting->fault == FAULT_TIMEOUT) return;
+    }
 }
 
 static void meeting_begin(struct meeting *meeting);
+
+/* A row of a higher epoch than the shelf's brings its own counts, which may be behind those of Redis. Where the ledger did
+ * not answer, what is known is told. */
+static void look_met(struct look *look)
+{
+    remote_saw_counts(look->lane->remote, look->sale_id, &look->counts);
+    look_end(look);
+}
 
 static void meeting_done(struct crew_job *job)
 {
     struct meeting *meeting = (struct meeting *)job;
     struct gate_ticket *tickets[MEETINGS_MAX];
+    struct look *looks[MEETINGS_MAX];
     uint32_t count = meeting->asked;
     bool failed = job->late || meeting->fault != FAULT_NONE;
     meeting->lane->jobs--;
-    for (uint32_t i = 0; i < count; i++) tickets[i] = meeting->met[i].ticket;
+    for (uint32_t i = 0; i < count; i++) {
+        tickets[i] = meeting->met[i].ticket;
+        looks[i] = meeting->met[i].look;
+    }
     meeting->count -= count;
     memmove(meeting->met, meeting->met + count, meeting->count * sizeof *meeting->met);
     meeting->asked = 0;
     for (uint32_t i = 0; i < count; i++) {
+        if (looks[i] != NULL) {
+            look_met(looks[i]);
+            continue;
+        }
         tickets[i]->verdict = failed ? VERDICT_BUSY : VERDICT_DONE;
         tickets[i]->done(tickets[i]);
     }
@@ -226,6 +273,16 @@ static void meeting_begin(struct meeting *meeting)
     if (crew_ask(lane->remote->reads, &meeting->job)) return;
     meeting->job.late = true;
     meeting_done(&meeting->job);
+}
+
+/* False: not now. Those who ask meanwhile are answered by the next look: of each sale the ledger is asked once at a time. */
+static bool look_meets(struct look *look)
+{
+    struct meeting *meeting = look->lane->meeting;
+    if (!look->lane->attached || meeting->count == MEETINGS_MAX) return false;
+    meeting->met[meeting->count++] = (struct met){ .id = look->sale_id, .look = look };
+    if (meeting->asked == 0) meeting_begin(meeting);
+    return true;
 }
 
 bool remote_is_strange(struct gate *base, const struct gate_stranger *stranger)
@@ -253,6 +310,7 @@ void remote_meet(struct gate_lane *base, const struct gate_stranger *stranger, s
     struct met *met = &meeting->met[meeting->count++];
     met->id = stranger->sale_id;
     met->ticket = ticket;
+    met->look = NULL;
     if (named) {
         memcpy(met->seller, stranger->seller.data, stranger->seller.len);
         memcpy(met->name, stranger->name.data, stranger->name.len);

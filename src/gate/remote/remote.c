@@ -27,10 +27,10 @@ uint64_t remote_number(struct remote *remote, uint64_t sale_id)
     return numbers_next(&remote->numbers, sale_id, now_ms, mono_ms());
 }
 
-void remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts)
+bool remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts)
 {
     remote_saw_time(remote, counts->at_ms);
-    shelf_count(remote->shelf, sale_id, counts);
+    return shelf_count(remote->shelf, sale_id, counts);
 }
 
 bool sale_is_over(const struct remote *remote, const struct ledger_shelved *row)

@@ -182,8 +182,8 @@ uint64_t reply_number(const struct redis_reply *reply, size_t at);   /* also of 
 void remote_saw_time(struct remote *remote, uint64_t at_ms);
 /* The next number of this node; 0: it may give none at present, which is BUSY. */
 uint64_t remote_number(struct remote *remote, uint64_t sale_id);
-/* The counts of a sale were these. */
-void remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts);
+/* The counts of a sale were these. True as of shelf_count(). */
+bool remote_saw_counts(struct remote *remote, uint64_t sale_id, const struct shelf_counts *counts);
 /* Whether the ledger says so, which has the last word: closed, and holds nothing. */
 bool sale_is_over(const struct remote *remote, const struct ledger_shelved *row);
 

@@ -249,11 +249,11 @@ static bool left_take(struct shelf_cell *cell, const struct shelf_left *left)
     return true;
 }
 
-void shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *told)
+bool shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *told)
 {
     pthread_mutex_lock(&shelf->lock);
     struct shelf_cell *cell = cell_find(shelf, sale_id);
-    bool ours = cell != NULL && told->epoch >= cell->epoch;
+    bool ours = cell != NULL && told->epoch >= cell->epoch, behind = cell != NULL && told->version > cell->version;
     /* Within a millisecond the one that has made more orders is the later one, and of equal ones either will do. */
     bool newer = ours && (told->at_ms > cell->counted_ms ||
                           (told->at_ms == cell->counted_ms && told->orders_made >= cell->sale.orders_made));
@@ -262,12 +262,12 @@ void shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_count
         cell->sale.orders_made = told->orders_made;
         cell->sale.tokens_given = told->tokens_given;
         cell->counted_ms = told->at_ms;
-        const struct shelf_left left = { told->epoch, told->at_ms, told->counts.available, false };
-        left_take(cell, &left);
+        left_take(cell, &(struct shelf_left){ told->epoch, told->at_ms, told->counts.available, false });
         notice_write(cell);
     }
     if (ours && told->asked_mono_ms > atomic_load(&cell->fresh_ms)) atomic_store(&cell->fresh_ms, told->asked_mono_ms);
     pthread_mutex_unlock(&shelf->lock);
+    return behind;
 }
 
 void shelf_left(struct shelf *shelf, uint64_t sale_id, const struct shelf_left *left)

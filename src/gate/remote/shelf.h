@@ -22,12 +22,13 @@ void shelf_drop(struct shelf *shelf, uint64_t sale_id);
 
 /* What a script told of a sale, at its time. */
 struct shelf_counts {
-    uint64_t epoch, at_ms;
+    uint64_t epoch, at_ms, version;
     uint64_t asked_mono_ms; /* when it was asked for: what came before is in it */
     struct sale_counts counts;
     uint64_t orders_made, tokens_given;
 };
-void shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *counts);
+/* True: its seller has changed the sale since what stands here; the ledger has the rest of it. */
+bool shelf_count(struct shelf *shelf, uint64_t sale_id, const struct shelf_counts *counts);
 /* What a decision left available, on the notice only, until the counts are told again. What was told of an earlier time is
  * passed over; within a millisecond a win lowers it, and nothing else does: nobody is turned away who might get it. */
 struct shelf_left {
