@@ -8,6 +8,7 @@ import re
 import pytest
 import yaml
 from harness import DOOR_PATHS, ROOT, Shop, mint_name, problem, run, time_text
+from provider import Provider
 from resp import Peer
 
 
@@ -94,6 +95,36 @@ def test_the_doors_open_what_their_interfaces_open():
     assert len(DOORS) == len(expected)
 
 
+DESCRIPTION = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
+OPERATIONS = {(verb.upper(), plain(path)): operation for path, item in DESCRIPTION["paths"].items() for verb, operation in item.items() if verb != "parameters"}
+
+
+def resolved(node):
+    while "$ref" in node:
+        ref, node = node["$ref"], DESCRIPTION
+        for part in ref.removeprefix("#/").split("/"):
+            node = node[part]
+    return node
+
+
+def members(schema):
+    """The names that an object of this schema may have; None where it may have any."""
+    schema = resolved(schema)
+    names = [set(schema.get("properties", {})), *map(members, schema.get("allOf", []))]
+    return None if schema.get("additionalProperties") or None in names else set().union(*names)
+
+
+def described(method, path, answer):
+    """The description lists the status, and every member of the answer."""
+    listed = OPERATIONS[(method, plain(path))]["responses"]
+    assert str(answer.status) in listed, f"{method} {path}: only {[*listed]} are described: {answer!r}"
+    kind = answer.headers.get("content-type", "").split(";")[0]
+    content = resolved(listed[str(answer.status)]).get("content", {})
+    assert not content or kind in content, f"{method} {path}: {kind} is not described: {answer!r}"
+    names = members(content[kind]["schema"]) if kind.endswith("json") and content else None
+    assert names is None or set(answer.json()) <= names, f"{method} {path}: only {names} are described: {answer!r}"
+
+
 class Stage:
     """A sale and an order in it, made for one request, so that no request spoils another."""
 
@@ -171,6 +202,7 @@ def test_a_route_answers_those_it_is_open_to_and_nobody_else(server, method, pat
     stage = Stage(server)
     before = stage.look()
     answer = stage.shop.client.request(method, stage.path(path), stage.body(method, path), stage.tokens[actor])
+    described(method, path, answer)
     expected = expected_statuses(method, path, roles, actor)
     assert answer.status in expected, f"{actor}: expected {expected}, got {answer!r}"
     if answer.status >= 400:
@@ -190,6 +222,7 @@ def test_a_door_lets_in_those_it_is_open_to_and_nobody_else(server, method, path
     stage = Stage(server)
     before = stage.look()
     answer = stage.shop.client.request(method, stage.path(path), None, stage.tokens[actor])
+    described(method, path, answer)
     if not roles & {"anyone", "admitted", actor.split()[-1]}:
         assert answer.status in (401, 403), f"{actor}: {answer!r}"
         assert stage.look() == before, "refused, and yet something changed"
@@ -240,6 +273,40 @@ def test_openapi_resolves_and_knows_every_field(server):
     sale, order = stage.shop.show(stage.sale), stage.shop.order(stage.order).json()
     assert any(set(schema.get("properties", {})) == set(sale) for schema in schemas.values()), "no schema has the fields of a sale"
     assert any(set(schema.get("properties", {})) == set(order) for schema in schemas.values()), "no schema has the fields of an order"
+    stage.shop.close()
+
+
+@pytest.mark.parametrize("method,path,roles", ALL_ROUTES, ids=lambda v: v if isinstance(v, str) else "")
+def test_what_is_answered_to_bad_bodies_and_to_the_blocked_is_described(server, method, path, roles):
+    stage = Stage(server)
+    banned = mint_name("banned")
+    assert stage.shop.client.post("/v1/blocks", {"entry": f"user {banned}"}, stage.shop.admin_token).status == 201
+    token = next((stage.tokens[role] for role in ("customer", "seller", "admin") if role in roles), None)
+    bodies = [({"no_such_field": 1}, {}), (b"{}", {"Content-Type": "text/plain"}), (b"{", {})]
+    if method != "GET":
+        bodies.append((b"[" * 65537, {}))
+    for body, headers in bodies:
+        described(method, path, stage.shop.client.request(method, stage.path(path), body, token, headers=headers))
+    for role in ("customer", "seller", "admin"):
+        described(method, path, stage.shop.client.request(method, stage.path(path), None, server.token(banned, role)))
+    stage.shop.close()
+
+
+def test_what_sales_and_payments_object_to_is_described(server):
+    """A status that was not listed, and an order that no schema had."""
+    stage = Stage(server)
+    answer = stage.shop.client.post("/v1/sales", {"name": mint_name("sale"), "stock": 1, "event": "999999"}, stage.shop.seller_token)
+    problem(answer, 404, "NO_SUCH_EVENT")
+    described("POST", "/v1/sales", answer)
+    order, provider = stage.shop.order(stage.order).json(), Provider(server)
+    answer = provider.tell(stage.shop.client, order, amount=1)
+    assert problem(answer, 409, "AMOUNT_MISMATCH")["order"] == order
+    described("POST", "/v1/payments", answer)
+    provider.paid(stage.shop.client, order)
+    for path, answer in (("/v1/payments", provider.tell(stage.shop.client, order, ref="another")), ("/v1/orders/{order}/demo_payment", stage.shop.client.post(
+            f"/v1/orders/{stage.order}/demo_payment", {"status": "succeeded"}, stage.tokens["customer"]))):
+        assert problem(answer, 409, "ALREADY_PAID")["order"]["no"] == stage.order
+        described("POST", path, answer)
     stage.shop.close()
 
 

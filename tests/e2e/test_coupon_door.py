@@ -200,6 +200,8 @@ def test_a_form_makes_a_coupon(door, people):
     row = [row for row in door.everything(people.token, people.other_seller) if row["name"] == name]
     assert row == [{"name": name, "stock": 7, "description": "a\nb", "amount": 3, "left": 3}]
     says(door.grab(people.token, people.other_seller, name), 201, "")
+    says(door.ask("POST", coupons_path(people.other_seller), b"name=bare&amount=1", people.other_seller_token, **FORM), 201, "")
+    assert {"name": "bare", "stock": 0, "description": "", "amount": 1, "left": 1} in door.everything(people.token, people.other_seller)
     for wrong in (b"name=n&amount=many&stock=1", b"name=n&amount=1.5&stock=1", b"name=n&amount=&stock=1"):
         says(door.ask("POST", coupons_path(people.other_seller), wrong, people.other_seller_token, **FORM), 400, BAD_BODY)
     for wrong in (b"name=n&amount=-1&stock=1", b"name=n&amount=99999999999999999999&stock=1", b"amount=1&stock=1"):
