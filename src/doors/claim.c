@@ -13,6 +13,7 @@
 #define ANSWER_BYTES 43
 /* A GET that takes something must reach us every time: nobody between may keep its answer. */
 #define NO_STORE "Cache-Control: no-store\r\n"
+#define NOT_OPEN_TO_ALL "Only a sale with admission open can be claimed here."
 
 /* Of the process: there is one server in it, and handlers know nothing but their request. */
 static struct claim_numbers losers;
@@ -41,19 +42,68 @@ static void lost_seen(struct gate_ticket *ticket)
     claim_reply(request, false, claim_numbers_next(&losers, request->id, winners));
 }
 
+/* Only the ledger knows whom a sale that is over has admitted, and that does not change any more: each thread remembers a
+ * few, for a crowd that still clicks the link. */
+#define PAST_PLACES 64
+static _Thread_local struct past {
+    uint64_t sale_id; /* 0: empty */
+    bool open;
+} pasts[PAST_PLACES];
+
+static void past_reply(struct request *request, bool open)
+{
+    if (open) {
+        claim_reply(request, false, claim_numbers_next(&losers, request->id, 0));
+    } else {
+        reply_problem(request, PROBLEM_NO_SUCH_SALE, NOT_OPEN_TO_ALL);
+    }
+}
+
+static void past_run(struct query *query, struct ledger *ledger)
+{
+    query->fault = ledger_sale(ledger, query->id, &query->sale, &query->found);
+}
+
+static void past_seen(struct crew_job *job)
+{
+    struct request *request = REQUEST_OF(job, query.job);
+    const struct query *query = &request->query;
+    if (job->late || query->fault != FAULT_NONE) {
+        reply_problem(request, PROBLEM_BUSY, NULL);
+        return;
+    }
+    const struct past past = { request->id, query->found && query->sale.terms.admission == ADMISSION_OPEN };
+    if (query->found) pasts[past.sale_id % PAST_PLACES] = past;
+    past_reply(request, past.open);
+}
+
+static void past_lost(struct request *request)
+{
+    const struct past *past = &pasts[request->id % PAST_PLACES];
+    request->counted = false; /* it has been */
+    if (past->sale_id == request->id) {
+        past_reply(request, past->open);
+        return;
+    }
+    request->query.id = request->id;
+    request->query.seq_wait = 0;
+    request_query(request, past_run, past_seen);
+}
+
 /* Winners still to come are numbered up to as many as are left. What stands on the board is enough where all of them are
  * made here. */
 static void lost_reply(struct request *request)
 {
     struct board_notice notice;
     struct gate *gate = request_rooms(request)->gate;
-    bool known = gate_sale_notice(gate, request->id, &notice);
-    if (known && !gate_is_here(gate)) {
+    if (!gate_sale_notice(gate, request->id, &notice)) {
+        past_lost(request);
+    } else if (!gate_is_here(gate)) {
         request->ticket.done = lost_seen;
         gate_look(request->reactor->lane, request->id, &request->ticket);
-        return;
+    } else {
+        claim_reply(request, false, claim_numbers_next(&losers, request->id, notice.orders_made + notice.available));
     }
-    claim_reply(request, false, claim_numbers_next(&losers, request->id, known ? notice.orders_made + notice.available : 0));
 }
 
 /* What is no matter of luck has the status that the native interface gives it. */
@@ -146,7 +196,7 @@ static enum problem claim_problem(struct request *request, const char **detail)
         return PROBLEM_METHOD_NOT_ALLOWED;
     }
     if (gate_sale_notice(gate, request->id, &notice)) {
-        *detail = "Only a sale with admission open can be claimed here.";
+        *detail = NOT_OPEN_TO_ALL;
         return notice.admission == ADMISSION_OPEN ? PROBLEM_NONE : PROBLEM_NO_SUCH_SALE;
     }
     if (!gate_sale_is_past(gate, request->id)) return PROBLEM_NO_SUCH_SALE;

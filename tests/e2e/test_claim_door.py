@@ -189,6 +189,25 @@ def test_a_sale_that_is_not_open_to_everyone_is_not_here(shop, admission):
     assert shop.counts(sale) == (1, 1, 0, 0)
 
 
+@pytest.mark.parametrize("admission", ["login", "open"])
+def test_a_sale_that_is_over_is_here_only_if_it_was_open_to_everyone(own_server, admission):
+    """One that never was is no lost claim: it could not be won here."""
+    server = own_server()
+    shop = Shop(server)
+    sale = shop.sale(stock=2, admission=admission)["id"]
+    assert shop.act(sale, "close").status == 200
+    shop.close()
+    server.restart()  # and memory has it no more
+    shop = Shop(server, shop.seller)
+    for more in ({}, {"key": "again"}, {}):
+        answer = claim(shop, sale, **more)
+        if admission == "open":
+            assert claims([answer]) == ([], [0])
+        else:
+            assert answer.status == 404 and answer.json()["code"] == "NO_SUCH_SALE" and answer.json()["won"] is False, answer
+    shop.close()
+
+
 def test_luck_without_a_number_is_the_sale_the_operator_names(own_server, tmp_path):
     conf = tmp_path / "conf"
     conf.write_text("door_luck_sale = 0\n")
