@@ -114,6 +114,12 @@ def test_a_body_that_is_not_json_is_a_bad_request(cart):
     envelope(answer, 400, 400, "bad request")
 
 
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"])
+def test_json_is_read_whatever_it_calls_itself(cart, kind):
+    goods = cart.goods()
+    envelope(cart.add(goods["id"], cart.event["id"], headers={"Content-Type": kind}), 200, 0, "ok")
+
+
 def test_who_is_not_logged_in_needs_a_login(cart):
     goods = cart.goods()
     for token in (None, "rubbish", cart.shop.server.token("ann", exp=int(time.time()) - 10)):
