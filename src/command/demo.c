@@ -49,6 +49,7 @@ static const struct {
     { "open-in", 1, 3600, 20, offsetof(struct demo, open_in_s), "seconds until the sale opens" },
 };
 #define NUMBERS (sizeof numbers / sizeof *numbers)
+#define WHY_BYTES 256
 
 static volatile sig_atomic_t stop_said;
 
@@ -73,33 +74,52 @@ static void flags_say(FILE *out)
                  "  --keep                go on serving after the proof, until Ctrl-C\n");
 }
 
-static int usage(const char *flag)
+static int usage(const char *flag, const char *why)
 {
     if (strcmp(flag, "--help") == 0 || strcmp(flag, "-h") == 0) {
         flags_say(stdout);
         return EXIT_OK;
     }
-    fprintf(stderr, "stampede: %s is no flag of demo, or its value is none it takes\n", flag);
+    fprintf(stderr, "stampede: %s\n", why);
     flags_say(stderr);
     return EXIT_USAGE;
 }
 
-static bool number_take(struct demo *demo, struct slice name, const char *value)
+static bool number_take(struct demo *demo, size_t row, const char *value, char why[WHY_BYTES])
 {
     uint64_t number;
-    for (size_t i = 0; i < NUMBERS; i++) {
-        if (!slice_is(name, numbers[i].name)) continue;
-        if (!text_to_u64(slice_of(value), &number) || number < numbers[i].min || number > numbers[i].max) return false;
-        *(uint32_t *)(void *)((char *)demo + numbers[i].offset) = (uint32_t)number;
-        return true;
-    }
-    return false;
+    snprintf(why, WHY_BYTES, "--%s is a whole number from %" PRIu32 " to %" PRIu32 ", not %s", numbers[row].name,
+             numbers[row].min, numbers[row].max, value);
+    if (!text_to_u64(slice_of(value), &number) || number < numbers[row].min || number > numbers[row].max) return false;
+    *(uint32_t *)(void *)((char *)demo + numbers[row].offset) = (uint32_t)number;
+    return true;
 }
 
-static bool flags_take(struct demo *demo, int argc, char **argv, const char **wrong)
+/* value NULL: there is none. False: why says what is wrong. */
+static bool flag_take(struct demo *demo, struct slice name, const char *value, char why[WHY_BYTES])
 {
     struct address address;
     uint16_t port;
+    size_t row = 0;
+    while (row < NUMBERS && !slice_is(name, numbers[row].name)) row++;
+    bool http = slice_is(name, "http");
+    if (row == NUMBERS && !http) {
+        snprintf(why, WHY_BYTES, "--%.*s is no flag of demo", (int)name.len, name.data);
+        return false;
+    }
+    if (value == NULL) {
+        snprintf(why, WHY_BYTES, "--%.*s needs a value", (int)name.len, name.data);
+        return false;
+    }
+    if (!http) return number_take(demo, row, value, why);
+    snprintf(why, WHY_BYTES, "--http is ADDRESS:PORT, not %s", value);
+    demo->http = value;
+    return address_parse_port(&address, &port, slice_of(value));
+}
+
+/* False: wrong is the argument, and why what is wrong with it. */
+static bool flags_take(struct demo *demo, int argc, char **argv, const char **wrong, char why[WHY_BYTES])
+{
     demo->http = "127.0.0.1:0";
     for (size_t i = 0; i < NUMBERS; i++) *(uint32_t *)(void *)((char *)demo + numbers[i].offset) = numbers[i].fallback;
     for (int i = 0; i < argc; i++) {
@@ -108,16 +128,11 @@ static bool flags_take(struct demo *demo, int argc, char **argv, const char **wr
             demo->keep = true;
             continue;
         }
+        snprintf(why, WHY_BYTES, "%s is no flag of demo", argv[i]);
         if (strncmp(argv[i], "--", 2) != 0) return false;
         struct slice name = { argv[i] + 2, strcspn(argv[i] + 2, "=") };
         const char *value = name.data[name.len] == '=' ? name.data + name.len + 1 : i + 1 < argc ? argv[++i] : NULL;
-        if (value == NULL) return false;
-        if (slice_is(name, "http")) {
-            demo->http = value;
-            if (!address_parse_port(&address, &port, slice_of(value))) return false;
-        } else if (!number_take(demo, name, value)) {
-            return false;
-        }
+        if (!flag_take(demo, name, value, why)) return false;
     }
     return true;
 }
@@ -313,7 +328,8 @@ int command_demo(int argc, char **argv)
 {
     static struct demo demo;
     const char *wrong = NULL;
-    if (!flags_take(&demo, argc, argv, &wrong)) return usage(wrong);
+    char why[WHY_BYTES];
+    if (!flags_take(&demo, argc, argv, &wrong, why)) return usage(wrong, why);
     environment_clear();
     signals_set();
     log_set_level(LOG_ERROR);
