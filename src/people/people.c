@@ -328,7 +328,8 @@ static enum people_result token_make(struct people_request *request, struct desk
     const char *kind = request->kind != NULL ? request->kind(role) : "";
     assert(strlen(kind) < sizeof(claims.kind));
     memcpy(claims.kind, kind, strlen(kind) + 1);
-    claims.expires_s = claims.issued_s + (request->kind != NULL ? PEOPLE_DOOR_TTL_S : request->people->token_ttl_s);
+    uint32_t ttl_s = request->people->token_ttl_s;
+    claims.expires_s = claims.issued_s + (request->kind != NULL && ttl_s > PEOPLE_DOOR_TTL_S ? PEOPLE_DOOR_TTL_S : ttl_s);
     while (claims.token_id == 0) random_bytes(&claims.token_id, sizeof(claims.token_id));
 
     size_t made = jwt_make(desk->mac, &claims, request->token, sizeof(request->token) - 1);

@@ -83,8 +83,8 @@ struct people_request {
     char password[PASSWORD_CHARS_MAX * 4 + 1]; /* wiped when done */
     enum role role;                            /* register: in; login: out */
     uint64_t token_id, expires_ms;             /* logout: in; login: out */
-    /* login, NULL: a token as usual. Else one for a door: it lives an hour and says username and kind, too, in the word that
-     * the door has for the role. */
+    /* login, NULL: a token as usual. Else one for a door: it lives an hour at most and says username and kind, too, in the
+     * word that the door has for the role. */
     const char *(*kind)(enum role role);
     enum people_result result;
     char token[TOKEN_BYTES_MAX]; /* login: out, ended by NUL */
