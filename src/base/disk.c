@@ -69,9 +69,10 @@ enum fault disk_create(const char *path, int *fd)
     return *fd < 0 ? fail_path("create", path) : FAULT_NONE;
 }
 
+/* O_NONBLOCK: to open a pipe would be to wait for whoever writes into it, and signals would wait with us. */
 enum fault disk_open(const char *path, bool write, int *fd)
 {
-    *fd = open_retried(path, write ? O_RDWR : O_RDONLY);
+    *fd = open_retried(path, write ? O_RDWR : O_RDONLY | O_NONBLOCK);
     return *fd < 0 ? fail_path("open", path) : FAULT_NONE;
 }
 

@@ -224,8 +224,11 @@ void server_housekeep(struct server *server)
 void server_reload_tls(struct server *server)
 {
     SSL_CTX *fresh;
-    if (server->tls == NULL || tls_context_open(&fresh, server->options.tls_cert, server->options.tls_key) != FAULT_NONE)
+    if (server->tls == NULL) return;
+    if (tls_context_open(&fresh, server->options.tls_cert, server->options.tls_key) != FAULT_NONE) {
+        log_error("tls", "the certificate and its key stay as they were");
         return;
+    }
     if (server->tls_before != NULL) tls_context_close(server->tls_before);
     server->tls_before = atomic_exchange(&server->tls, fresh);
 }

@@ -1,23 +1,74 @@
 #include "gateway/tls.h"
 
 #include "base/log.h"
+#include "base/secret_file.h"
 
 #include <limits.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 struct tls {
     SSL *ssl;
     BIO *in, *out; /* owned by ssl */
 };
 
-static const char *openssl_reason(void)
+/* The first error is the cause; those after it say who met it. */
+static const char *openssl_reason(const char *without_pem)
 {
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    unsigned long error = ERR_peek_error();
+    const char *reason = ERR_SYSTEM_ERROR(error) ? strerror((int)ERR_GET_REASON(error)) : ERR_reason_error_string(error);
+    bool empty = ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
+    if (empty || ERR_GET_LIB(error) == ERR_LIB_OSSL_DECODER) reason = without_pem;
     ERR_clear_error();
     return reason != NULL ? reason : "unknown reason";
+}
+
+static bool certificate_use(SSL_CTX *context, const char *path)
+{
+    struct stat about;
+    const char *wrong = NULL;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+        wrong = "it is not a file"; /* and to open a pipe would be to wait for whoever writes into it */
+    } else if (SSL_CTX_use_certificate_chain_file(context, path) != 1) {
+        wrong = openssl_reason("it has no PEM certificate");
+    }
+    if (wrong != NULL) log_error("tls", "cannot use the certificate %s: %s; tls_cert must be a PEM chain", path, wrong);
+    return wrong == NULL;
+}
+
+/* OpenSSL would ask the terminal, and nobody sits there when the server is told to read its key again. */
+static int passphrase_refuse(char *out, int size, int writing, void *asked)
+{
+    (void)out;
+    (void)size;
+    (void)writing;
+    *(bool *)asked = true;
+    return -1;
+}
+
+static bool key_use(SSL_CTX *context, const char *path)
+{
+    const struct secret_file file = { .room = "tls", .path = path, .what = "private key of TLS" };
+    struct slice text;
+    bool asked = false;
+    if (secret_file_read(&file, &text) != FAULT_NONE) return false;
+    BIO *bio = BIO_new_mem_buf(text.data, (int)text.len);
+    EVP_PKEY *key = bio != NULL ? PEM_read_bio_PrivateKey(bio, NULL, passphrase_refuse, &asked) : NULL;
+    bool good = key != NULL && SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1;
+    EVP_PKEY_free(key);
+    BIO_free(bio);
+    secret_file_release(text);
+    if (!good) {
+        const char *reason = openssl_reason("it has no PEM key");
+        log_error("tls", "cannot use the key %s: %s; tls_key must be the PEM key of tls_cert", path,
+                  asked ? "it wants a passphrase" : reason);
+    }
+    return good;
 }
 
 enum fault tls_context_open(SSL_CTX **out, const char *cert_path, const char *key_path)
@@ -27,20 +78,13 @@ enum fault tls_context_open(SSL_CTX **out, const char *cert_path, const char *ke
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); /* idle connections give their buffers back */
-    if (SSL_CTX_use_certificate_chain_file(context, cert_path) != 1) {
-        log_error("tls", "cannot use the certificate %s: %s; tls_cert must be a PEM chain", cert_path, openssl_reason());
-        goto refuse;
-    }
-    if (SSL_CTX_use_PrivateKey_file(context, key_path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(context) != 1) {
-        log_error("tls", "cannot use the key %s: %s; tls_key must be the PEM key of tls_cert", key_path, openssl_reason());
-        goto refuse;
+    ERR_clear_error();
+    if (!certificate_use(context, cert_path) || !key_use(context, key_path)) {
+        SSL_CTX_free(context);
+        return FAULT_CONFIG;
     }
     *out = context;
     return FAULT_NONE;
-
-refuse:
-    SSL_CTX_free(context);
-    return FAULT_CONFIG;
 }
 
 void tls_context_close(SSL_CTX *context)

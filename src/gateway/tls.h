@@ -10,7 +10,7 @@
 
 struct tls;
 
-/* Loads certificate chain and key; what is wrong with them is logged in one line. */
+/* Loads certificate chain and key, which is a file of secrets; what is wrong with them is logged in one line. */
 enum fault tls_context_open(SSL_CTX **out, const char *cert_path, const char *key_path) MUST_USE;
 void tls_context_close(SSL_CTX *context);
 
