@@ -34,14 +34,21 @@ static void *courier_run(void *arg)
     return NULL;
 }
 
+enum fault courier_ca_check(const char *ca_path)
+{
+    return ca_path[0] == '\0' || delivery_ca_good(ca_path) ? FAULT_NONE : FAULT_CONFIG;
+}
+
 enum fault courier_open(struct courier **out, const struct courier_options *options, struct gate *gate, struct clerk *clerk)
 {
     *out = NULL;
+    enum fault fault = courier_ca_check(options->ca_path);
+    if (fault != FAULT_NONE) return fault;
     struct courier *courier = calloc(1, sizeof *courier);
     if (courier == NULL) return FAULT_MEMORY;
     courier->pace = options->pace;
     thread_must(pthread_mutex_init(&courier->pace_lock, NULL));
-    enum fault fault = desk_init(&courier->desk, options, gate, clerk);
+    fault = desk_init(&courier->desk, options, gate, clerk);
 
     /* Signals belong to the main thread. */
     sigset_t all, before;

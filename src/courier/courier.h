@@ -33,6 +33,9 @@ struct courier_options {
     struct courier_pace pace;
 };
 
+/* Whether ca_path can be used, as courier_open() asks: FAULT_CONFIG, which has been logged. */
+enum fault courier_ca_check(const char *ca_path) MUST_USE;
+
 /* Starts the thread. Texts are copied. */
 enum fault courier_open(struct courier **out, const struct courier_options *options, struct gate *gate,
                         struct clerk *clerk) MUST_USE;

@@ -1,10 +1,14 @@
 #include "courier/delivery.h"
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/pem.h"
 #include "base/text.h"
 #include "courier/destination.h"
 
 #include <inttypes.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,6 +20,22 @@
 #define STATUS_GONE 410
 /* A body that comes with its head leaves the connection fit for the next message; one that takes longer is cut off. */
 #define BODY_MS_MAX 200
+/* Every message of every seller meets a fault of this machine: it is told so often at most. */
+#define OWN_FAULT_MS 10000
+
+bool delivery_ca_good(const char *path)
+{
+    const char *wrong = pem_file_objection(path);
+    ERR_clear_error();
+    X509_STORE *store = wrong == NULL ? X509_STORE_new() : NULL;
+    if (wrong == NULL && (store == NULL || X509_STORE_load_file(store, path) != 1))
+        wrong = pem_reason("it has no PEM certificate");
+    X509_STORE_free(store);
+    if (wrong != NULL)
+        log_error("courier", "cannot use the authorities %s: %s; webhook_ca must be a PEM file of certificates", path,
+                  wrong);
+    return wrong == NULL;
+}
 
 /* Looked at is the address that is about to be called, after any name was resolved: a name that means something else the
  * second time it is asked for gets nowhere. */
@@ -156,17 +176,38 @@ bool delivery_start(struct delivery *delivery, CURLM *multi, const struct delive
     return false;
 }
 
+/* What is missing or broken on this machine, whoever is called. libcurl says it with paths: nothing for sellers. */
+static bool fault_is_ours(CURLcode code)
+{
+    return code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CRL_BADFILE || code == CURLE_SSL_CERTPROBLEM ||
+           code == CURLE_SSL_CIPHER || code == CURLE_FAILED_INIT || code == CURLE_OUT_OF_MEMORY ||
+           code == CURLE_FILE_COULDNT_READ_FILE || code == CURLE_INTERFACE_FAILED;
+}
+
+static void own_fault_tell(const char *text)
+{
+    static uint64_t told_ms; /* on the courier's thread */
+    uint64_t now_ms = mono_ms();
+    if (told_ms != 0 && now_ms < told_ms + OWN_FAULT_MS) return;
+    told_ms = now_ms;
+    log_error("courier", "webhooks are not sent: %s", text);
+}
+
 /* What libcurl says has been put together from what the other side says: only its plain characters are kept. */
 static void error_tell(struct delivery *delivery, CURLcode code)
 {
+    const char *said = delivery->curl_error[0] != '\0' ? delivery->curl_error : curl_easy_strerror(code);
     if (delivery->result.status != 0) {
         snprintf(delivery->error, sizeof delivery->error, "HTTP status %u", delivery->result.status);
     } else if (delivery->address_refused) {
         error_set(delivery, "the address is not one of the public Internet, which webhooks_private would allow");
     } else if (code == CURLE_OPERATION_TIMEDOUT) {
         error_set(delivery, "no answer in time");
+    } else if (fault_is_ours(code)) {
+        error_set(delivery, "the shop could not send it; its operator has been told");
+        own_fault_tell(said);
     } else {
-        error_set(delivery, delivery->curl_error[0] != '\0' ? delivery->curl_error : curl_easy_strerror(code));
+        error_set(delivery, said);
     }
     for (char *at = delivery->error; *at != '\0'; at++) {
         if (*at < 0x20 || *at >= 0x7f) *at = '?';

@@ -16,6 +16,9 @@ struct delivery_options {
     const char *ca_path; /* PEM; empty: the system's */
 };
 
+/* Whether this file of authorities can be used; what is wrong has been logged. Any thread. */
+bool delivery_ca_good(const char *path);
+
 struct delivery {
     enum { DELIVERY_FREE, DELIVERY_IN_FLIGHT, DELIVERY_DONE } state;
     struct notice notice;

@@ -1,6 +1,7 @@
 #include "gateway/tls.h"
 
 #include "base/log.h"
+#include "base/pem.h"
 #include "base/secret_file.h"
 
 #include <limits.h>
@@ -9,34 +10,17 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 struct tls {
     SSL *ssl;
     BIO *in, *out; /* owned by ssl */
 };
 
-/* The first error is the cause; those after it say who met it. */
-static const char *openssl_reason(const char *without_pem)
-{
-    unsigned long error = ERR_peek_error();
-    const char *reason = ERR_SYSTEM_ERROR(error) ? strerror((int)ERR_GET_REASON(error)) : ERR_reason_error_string(error);
-    bool empty = ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
-    if (empty || ERR_GET_LIB(error) == ERR_LIB_OSSL_DECODER) reason = without_pem;
-    ERR_clear_error();
-    return reason != NULL ? reason : "unknown reason";
-}
-
 static bool certificate_use(SSL_CTX *context, const char *path)
 {
-    struct stat about;
-    const char *wrong = NULL;
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
-        wrong = "it is not a file"; /* and to open a pipe would be to wait for whoever writes into it */
-    } else if (SSL_CTX_use_certificate_chain_file(context, path) != 1) {
-        wrong = openssl_reason("it has no PEM certificate");
-    }
+    const char *wrong = pem_file_objection(path);
+    if (wrong == NULL && SSL_CTX_use_certificate_chain_file(context, path) != 1)
+        wrong = pem_reason("it has no PEM certificate");
     if (wrong != NULL) log_error("tls", "cannot use the certificate %s: %s; tls_cert must be a PEM chain", path, wrong);
     return wrong == NULL;
 }
@@ -64,7 +48,7 @@ static bool key_use(SSL_CTX *context, const char *path)
     BIO_free(bio);
     secret_file_release(text);
     if (!good) {
-        const char *reason = openssl_reason("it has no PEM key");
+        const char *reason = pem_reason("it has no PEM key");
         log_error("tls", "cannot use the key %s: %s; tls_key must be the PEM key of tls_cert", path,
                   asked ? "it wants a passphrase" : reason);
     }

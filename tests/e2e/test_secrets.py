@@ -70,10 +70,12 @@ def test_a_key_of_tls_that_others_may_read_is_refused(own_server, tls):
 def test_what_is_wrong_with_files_of_tls_is_said_in_words(own_server, tls):
     flags, cert, key = tls
     good = {path: path.read_bytes() for path in (cert, key)}
+    other = subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"], check=True, capture_output=True, timeout=60).stdout
     encrypted = subprocess.run(["openssl", "pkey", "-in", key, "-aes128", "-passout", "pass:word"], check=True, capture_output=True, timeout=60).stdout
     for path, content, words in (
             (cert, None, ["No such file or directory"]), (cert, b"", ["has no PEM certificate"]), (cert, b"rubbish", ["has no PEM certificate"]),
-            (key, None, ["No such file or directory"]), (key, b"", ["has no PEM key"]), (key, good[cert], ["has no PEM key"]), (key, encrypted, ["passphrase"])):
+            (key, None, ["No such file or directory"]), (key, b"", ["has no PEM key"]), (key, good[cert], ["has no PEM key"]), (key, encrypted, ["passphrase"]),
+            (key, other, ["key values mismatch"])):
         path.unlink()
         if content is not None:
             path.write_bytes(content)
