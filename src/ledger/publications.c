@@ -9,6 +9,8 @@
 
 #include <assert.h>
 
+#define PAGE_ROWS 1000
+
 /* Filing. */
 
 static enum fault row_read(struct ledger *ledger, struct publication_filing *filing, struct publishing_mark *mark)
@@ -126,25 +128,56 @@ static bool row_publication(struct cursor *s, struct notice *out)
     return (out->kind <= NOTICE_ORDER_REFUND_DUE) == (out->order_no != 0);
 }
 
-enum fault ledger_publications(struct ledger *ledger, uint32_t limit, void (*visit)(void *arg, const struct notice *notice),
-                               void *arg)
+struct page {
+    uint64_t after; /* the id of the last one, of which it begins behind */
+    uint32_t limit, count;
+    bool enough; /* visit() has said so */
+};
+
+static enum fault page_read(struct ledger *ledger, struct page *page, bool (*visit)(void *arg, const struct notice *notice),
+                            void *arg)
 {
     struct cursor *s;
     enum fault fault = statement_open(ledger, STATEMENT_PUBLICATIONS, &s);
     if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, limit);
-    enum step step;
+    bind_number(s, 1, page->after);
+    bind_number(s, 2, page->limit);
+    enum step step = STEP_DONE;
     bool good = true;
-    while (good && (step = cursor_step(s)) == STEP_ROW) {
+    page->count = 0;
+    while (good && !page->enough && (step = cursor_step(s)) == STEP_ROW) {
         struct notice notice;
         good = row_publication(s, &notice);
-        if (good) visit(arg, &notice);
+        if (!good) break;
+        page->count++;
+        page->after = notice.id;
+        page->enough = !visit(arg, &notice);
     }
     fault = statement_close(ledger, STATEMENT_PUBLICATIONS, step);
     if (fault == FAULT_NONE && !good) {
         log_error("ledger", "%s has a publication that cannot be", ledger->path);
         return FAULT_DAMAGE;
     }
+    return fault;
+}
+
+enum fault ledger_publications(struct ledger *ledger, uint32_t limit, bool (*visit)(void *arg, const struct notice *notice),
+                               void *arg)
+{
+    struct page page = { .limit = limit };
+    return page_read(ledger, &page, visit, arg);
+}
+
+/* In one transaction: an id below that of the last page may be committed meanwhile, and after it one of the same order. */
+enum fault ledger_publications_all(struct ledger *ledger, bool (*visit)(void *arg, const struct notice *notice), void *arg)
+{
+    struct page page = { .limit = PAGE_ROWS };
+    enum fault fault = ledger_begin(ledger, TRANSACTION_READ);
+    if (fault != FAULT_NONE) return fault;
+    do {
+        fault = page_read(ledger, &page, visit, arg);
+    } while (fault == FAULT_NONE && !page.enough && page.count == page.limit);
+    ledger_undo(ledger);
     return fault;
 }
 

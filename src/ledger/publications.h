@@ -27,9 +27,12 @@ struct publishing_mark {
 };
 enum fault ledger_publishing_mark(struct ledger *ledger, struct publishing_mark *out) MUST_USE;
 
-/* The first ones, in the order of their ids. */
-enum fault ledger_publications(struct ledger *ledger, uint32_t limit, void (*visit)(void *arg, const struct notice *notice),
+/* The first ones, in the order of their ids, until visit() answers false. */
+enum fault ledger_publications(struct ledger *ledger, uint32_t limit, bool (*visit)(void *arg, const struct notice *notice),
                                void *arg) MUST_USE;
+/* The same of all of them, as they were at the beginning of the call, however many: visit() does not write. */
+enum fault ledger_publications_all(struct ledger *ledger, bool (*visit)(void *arg, const struct notice *notice),
+                                   void *arg) MUST_USE;
 /* These have arrived. */
 enum fault ledger_publications_delete(struct ledger *ledger, const uint64_t *ids, size_t count) MUST_USE;
 

@@ -378,7 +378,8 @@ const char *const statement_sql[STATEMENT_COUNT] = {
     [STATEMENT_PUBLISHING_TOLD] = "UPDATE publishing SET told_ms = ?2 WHERE told_ms <= ?1",
     [STATEMENT_PUBLICATION_INSERT] = "INSERT INTO publications (kind, sale, order_no, at_ms) VALUES (?1, ?2, ?3, ?4)",
     [STATEMENT_PUBLICATION_DELETE] = "DELETE FROM publications WHERE id = ?1",
-    [STATEMENT_PUBLICATIONS] = "SELECT id, kind, sale, order_no, at_ms FROM publications ORDER BY id LIMIT ?1",
+    [STATEMENT_PUBLICATIONS] = "SELECT id, kind, sale, order_no, at_ms FROM publications"
+                               " WHERE id > ?1 ORDER BY id LIMIT ?2",
     [STATEMENT_PUBLICATIONS_DROPPED] = "UPDATE publishing SET dropped = dropped + ?1",
     [STATEMENT_PUBLICATIONS_OLDEST] = "SELECT at_ms FROM publications ORDER BY id LIMIT 1",
     [STATEMENT_PUBLICATIONS_CLOSINGS] = "SELECT EXISTS (SELECT 1 FROM sales WHERE over_ms > ?1 AND over_ms <= ?2)",

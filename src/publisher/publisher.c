@@ -7,9 +7,7 @@
 #include "base/secret_file.h"
 #include "base/thread.h"
 #include "courier/endpoint.h"
-#include "courier/message.h"
-#include "ledger/publications.h"
-#include "publisher/sink.h"
+#include "publisher/batch.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -20,8 +18,8 @@
 #include <stdlib.h>
 
 #define PUBLISHER_NICE 5
-#define BATCH_MAX 500
 #define LOOK_MS 100
+#define LOOK_RESTS 4 /* a look at very many that are held leaves the ledger to others for so many times as long */
 #define COUNT_MS 2000
 #define MOMENTS_MS 250
 /* A decision reads the clock before it waits for its turn: what is told to have happened by time lies this far back. */
@@ -34,16 +32,6 @@
 
 _Static_assert(PUBLISHER_ERROR_BYTES == SINK_ERROR_BYTES && PUBLISHER_ERROR_BYTES == PUBLISH_MISTAKE_BYTES,
                "a failure of the sink fits, and a mistake in the URL");
-
-/* What is under way. A batch has one event of an order at most: if only a part of it arrives, and the rest is sent again,
- * no event has overtaken another of its order. */
-struct batch {
-    struct notice notices[BATCH_MAX];
-    struct sink_message messages[BATCH_MAX];
-    char bodies[BATCH_MAX][MESSAGE_BYTES_MAX];
-    uint64_t arrived[BATCH_MAX];
-    size_t count;
-};
 
 struct publisher {
     struct gate *gate;
@@ -65,85 +53,12 @@ struct publisher {
     uint32_t failures;           /* in a row, of the ledger or of the broker */
     bool ledger_told;            /* that the ledger fails */
     char told[SINK_ERROR_BYTES]; /* what was last said of the broker; empty: it works */
+    uint32_t unwanted_told;      /* that events of these kinds are given back: a bit for each */
     uint64_t moments_ms, advance_ms, count_ms;
 
     _Atomic uint64_t waiting, oldest_ms, dropped;
     _Atomic bool failing;
 };
-
-/* One event as it goes out. */
-
-static void message_key(char out[SINK_KEY_BYTES], const struct notice *notice)
-{
-    if (notice->order_no != 0) {
-        snprintf(out, SINK_KEY_BYTES, "%" PRIu64, notice->order_no);
-    } else {
-        snprintf(out, SINK_KEY_BYTES, "sale:%" PRIu64, notice->sale_id);
-    }
-}
-
-/* *there is false for an event whose order is gone, of which nothing can be told. */
-static enum fault message_make(struct publisher *publisher, size_t at, bool *there)
-{
-    const struct notice *notice = &publisher->batch->notices[at];
-    struct sink_message *message = &publisher->batch->messages[at];
-    struct ledger_order order;
-    *there = true;
-    enum fault fault = notice->order_no != 0 ? ledger_order(publisher->ledger, notice->order_no, &order, there) : FAULT_NONE;
-    if (fault != FAULT_NONE || !*there) return fault;
-    *message = (struct sink_message){ .type = notice_kind_word(notice->kind), .at_ms = notice->at_ms };
-    message_key(message->key, notice);
-    snprintf(message->id, sizeof message->id, "evt_%s_%" PRIu64, publisher->mark.name, notice->id);
-    char *body = publisher->batch->bodies[at];
-    message->body = (struct slice){ body, message_render(body, notice, &order) };
-    return FAULT_NONE;
-}
-
-static bool same_stream(const struct notice *a, const struct notice *b)
-{
-    return a->order_no == b->order_no && (a->order_no != 0 || a->sale_id == b->sale_id);
-}
-
-struct look {
-    struct batch *batch;
-    bool full;
-};
-
-static void batch_take(void *arg, const struct notice *notice)
-{
-    struct look *look = arg;
-    struct batch *batch = look->batch;
-    for (size_t i = 0; i < batch->count && !look->full; i++) look->full = same_stream(&batch->notices[i], notice);
-    if (look->full || batch->count == BATCH_MAX) return;
-    batch->notices[batch->count++] = *notice;
-}
-
-static enum fault batch_read(struct publisher *publisher)
-{
-    struct batch *batch = publisher->batch;
-    struct look look = { .batch = batch };
-    batch->count = 0;
-    enum fault fault = ledger_publications(publisher->ledger, BATCH_MAX, batch_take, &look);
-    if (fault != FAULT_NONE) return fault;
-    size_t kept = 0;
-    for (size_t i = 0; i < batch->count; i++) {
-        bool there;
-        batch->notices[kept] = batch->notices[i];
-        fault = message_make(publisher, kept, &there);
-        if (fault != FAULT_NONE) return fault;
-        if (there) {
-            kept++;
-            continue;
-        }
-        uint64_t id = batch->notices[kept].id;
-        log_error("publisher", "event %" PRIu64 " tells of order %" PRIu64 ", which is not in the ledger: it is left out",
-                  id, batch->notices[kept].order_no);
-        fault = ledger_publications_delete(publisher->ledger, &id, 1);
-        if (fault != FAULT_NONE) return fault;
-    }
-    batch->count = kept;
-    return FAULT_NONE;
-}
 
 /* The broker. */
 
@@ -162,11 +77,27 @@ static void broker_failed(struct publisher *publisher, const char *error)
 
 static void broker_works(struct publisher *publisher)
 {
+    bool unwanted = publisher->batch->held.count > 0;
     if (publisher->told[0] != '\0')
         log_info("publisher", "publishing to %s again", publish_kind_word(publisher->place.kind));
+    if (publisher->unwanted_told != 0 && !unwanted) {
+        log_info("publisher", "what no queue wanted is taken now");
+        publisher->unwanted_told = 0;
+    }
     publisher->told[0] = '\0';
     publisher->failures = 0;
-    atomic_store(&publisher->failing, false);
+    atomic_store(&publisher->failing, unwanted);
+}
+
+static void unwanted_tell(struct publisher *publisher, const char *error)
+{
+    uint32_t kinds = publisher->batch->unwanted_kinds;
+    if (kinds == 0) return;
+    if ((kinds & ~publisher->unwanted_told) != 0)
+        log_error("publisher", "%s; such events wait, with all that come after them for the same order; will try again",
+                  error);
+    publisher->unwanted_told |= kinds;
+    metrics_add(METRIC_PUBLISH_FAILED, 1);
 }
 
 static bool broker_connect(struct publisher *publisher)
@@ -192,21 +123,19 @@ static bool batch_hand_over(struct publisher *publisher)
 static enum fault batch_publish(struct publisher *publisher)
 {
     struct batch *batch = publisher->batch;
-    for (size_t i = 0; i < batch->count; i++) batch->messages[i].fate = SINK_SENT;
     bool good = batch_hand_over(publisher);
     char error[SINK_ERROR_BYTES];
-    if (!good) {
-        snprintf(error, sizeof error, "%s", publisher->sink->error);
+    snprintf(error, sizeof error, "%s", publisher->sink->error);
+    batch_settle(batch);
+    if (good) {
+        unwanted_tell(publisher, error);
+        broker_works(publisher);
+    } else {
         broker_failed(publisher, error);
     }
-    size_t arrived = 0;
-    for (size_t i = 0; i < batch->count; i++) {
-        if (batch->messages[i].fate == SINK_CONFIRMED) batch->arrived[arrived++] = batch->notices[i].id;
-    }
-    if (good) broker_works(publisher);
-    if (arrived == 0) return FAULT_NONE;
-    metrics_add(METRIC_PUBLISHED, arrived);
-    return ledger_publications_delete(publisher->ledger, batch->arrived, arrived);
+    if (batch->arrived_count == 0) return FAULT_NONE;
+    metrics_add(METRIC_PUBLISHED, batch->arrived_count);
+    return ledger_publications_delete(publisher->ledger, batch->arrived, batch->arrived_count);
 }
 
 /* The ledger. */
@@ -268,6 +197,7 @@ static enum fault publisher_owns(struct publisher *publisher, bool *owner)
     bool anew = *owner && fence.number != publisher->fence.number;
     if (*owner) publisher->fence = fence;
     ledger_set_fence(publisher->ledger, &fence);
+    if (anew || (!*owner && publisher->batch->held.count > 0)) batch_init(publisher->batch);
     return anew ? ledger_publishing_mark(publisher->ledger, &publisher->mark) : FAULT_NONE;
 }
 
@@ -300,15 +230,18 @@ static enum fault publisher_turn(struct publisher *publisher, bool *more)
     publisher->ledger_told = false;
     /* Also with nothing to send: a mistake in the URL is to be told at the start, not in the middle of a sale. */
     if (!broker_connect(publisher)) return FAULT_NONE;
-    publisher->batch->count = 0;
-    if (owner) fault = batch_read(publisher);
+    struct batch *batch = publisher->batch;
+    const struct batch_source source = { publisher->ledger, publisher->mark.name, &publisher->closing };
+    batch->count = batch->look_ms = 0;
+    if (owner) fault = batch_read(batch, &source);
     if (fault != FAULT_NONE) return fault;
-    if (publisher->batch->count == 0) {
+    if (batch->count == 0) {
+        if (owner) batch_settle(batch);
         broker_works(publisher);
         return FAULT_NONE;
     }
     fault = batch_publish(publisher);
-    *more = fault == FAULT_NONE && publisher->failures == 0;
+    *more = fault == FAULT_NONE && publisher->failures == 0 && batch->look_ms < LOOK_MS;
     return fault;
 }
 
@@ -338,8 +271,9 @@ static void *publisher_run(void *arg)
         if (fault == FAULT_FENCED) gate_disown(publisher->gate, GATE_JOB_PUBLISHER, &publisher->fence);
         if (fault != FAULT_NONE && fault != FAULT_FENCED) ledger_failed(publisher);
         random_bytes(&dice, sizeof dice);
-        if (!more)
-            publisher_rest(publisher, publisher->failures > 0 ? backoff_ms(&backoff, publisher->failures, dice) : LOOK_MS);
+        uint64_t rest_ms = LOOK_MS + publisher->batch->look_ms * LOOK_RESTS;
+        if (publisher->failures > 0) rest_ms = backoff_ms(&backoff, publisher->failures, dice);
+        if (!more) publisher_rest(publisher, rest_ms);
     }
     sink_close(publisher->sink);
     if (publisher->ledger != NULL) ledger_close(publisher->ledger);
@@ -398,6 +332,7 @@ enum fault publisher_open(struct publisher **out, const struct publisher_options
     publisher->ledger_place = *options->ledger;
     publisher->batch = calloc(1, sizeof *publisher->batch);
     enum fault fault = publisher->batch != NULL ? FAULT_NONE : FAULT_MEMORY;
+    if (fault == FAULT_NONE) batch_init(publisher->batch);
     if (fault == FAULT_NONE) fault = password_take(publisher->password, options->password_file);
     if (fault == FAULT_NONE && !thread_start(publisher)) fault = FAULT_MEMORY;
     if (fault != FAULT_NONE) {

@@ -54,14 +54,15 @@ extern const struct sink_kind sink_redis, sink_amqp, sink_kafka;
 struct sink {
     const struct sink_kind *kind;
     struct sink_options options;
-    char error[SINK_ERROR_BYTES]; /* why the last call failed: a sentence without its full stop */
+    char error[SINK_ERROR_BYTES]; /* why the last call failed, or what was given back: a sentence without its full stop */
 };
 
 /* NULL: error says why. Also finds out whether what is named there exists, as far as the broker tells. */
 struct sink *sink_open(const struct sink_options *options, char error[SINK_ERROR_BYTES]);
 /* Hands one message over. It and its body stay as they are until sink_confirm() or sink_close(). */
 bool sink_send(struct sink *sink, struct sink_message *message);
-/* Waits until all that were sent since the last time are confirmed. False: not all are; which, they say themselves. */
+/* Waits until all that were sent since the last time are confirmed or given back; of the latter the sink's error tells.
+ * False: of some nothing was heard; of which, they say themselves. */
 bool sink_confirm(struct sink *sink, struct sink_message *messages, size_t count);
 void sink_close(struct sink *sink); /* also NULL */
 

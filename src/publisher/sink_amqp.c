@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define CHANNEL 1
@@ -25,7 +26,7 @@ struct amqp_sink {
     amqp_connection_state_t amqp;
     uint64_t tag_first; /* delivery tag of the first message since the last confirm; tags count from 1 */
     uint64_t tag_next;
-    bool given_back; /* a message was */
+    bool given_back; /* a message was, since the last confirm */
 };
 
 static bool broken(struct amqp_sink *own, const char *why)
@@ -177,20 +178,33 @@ static void acked(const struct amqp_sink *own, const amqp_basic_ack_t *ack, stru
     }
 }
 
+/* One sentence for all of them, which names each type once. */
+static void unwanted_add(struct amqp_sink *own, const char *type)
+{
+    const struct publish_place *place = own->sink.options.place;
+    const char *key = place->routing_key;
+    char *error = own->sink.error;
+    if (!own->given_back) {
+        sink_failed(&own->sink, "RabbitMQ at %.80s port %u: no queue of exchange %.60s wants %s%.30s%s%s", place->host,
+                    (unsigned)place->port, place->exchange[0] != '\0' ? place->exchange : "(default)",
+                    key[0] != '\0' ? "routing key " : "", key, key[0] != '\0' ? " of " : "", type);
+    } else if (strstr(error, type) == NULL) {
+        size_t len = strlen(error);
+        snprintf(error + len, SINK_ERROR_BYTES - len, ", %s", type);
+    }
+    own->given_back = true;
+}
+
 /* What nobody wants comes back whole, before it is acked like the others. Its own id says which it is. */
 static void given_back(struct amqp_sink *own, const amqp_basic_properties_t *properties, struct awaited *awaited)
 {
-    const struct publish_place *place = own->sink.options.place;
     const struct slice id = { properties->message_id.bytes, properties->message_id.len };
     for (size_t i = 0; i < awaited->count; i++) {
         struct sink_message *message = &awaited->messages[i];
         if (message->fate != SINK_SENT || !slice_is(id, message->id)) continue;
         message->fate = SINK_GIVEN_BACK;
         awaited->left--;
-        sink_failed(&own->sink, "RabbitMQ at %s port %u: no queue of exchange %.60s wants %s by routing key %.60s",
-                    place->host, (unsigned)place->port, place->exchange[0] != '\0' ? place->exchange : "(default)",
-                    message->type, place->routing_key[0] != '\0' ? place->routing_key : message->type);
-        own->given_back = true;
+        unwanted_add(own, message->type);
     }
 }
 
@@ -237,9 +251,10 @@ static bool amqp_confirm(struct sink *sink, struct sink_message *messages, size_
     struct amqp_sink *own = (struct amqp_sink *)sink;
     assert(own->tag_next - own->tag_first == count);
     struct awaited awaited = { messages, count, count };
-    bool all = acks_wait(own, &awaited);
+    own->given_back = false;
+    bool heard_of_all = acks_wait(own, &awaited);
     own->tag_first = own->tag_next;
-    return all && !own->given_back;
+    return heard_of_all;
 }
 
 const struct sink_kind sink_amqp = { amqp_open, amqp_send, amqp_confirm, amqp_close };

@@ -308,6 +308,37 @@ def test_a_message_that_no_queue_wants_waits_until_one_does(rabbit, publishing):
     eventually(lambda: waiting(server) == 0 and len(rabbit.events("wins")) == 3)
 
 
+def test_what_no_queue_wants_keeps_nothing_else_waiting(rabbit, publishing):
+    with rabbit.channel() as channel:
+        channel.exchange_declare("orders_only", "topic", durable=True)
+        channel.queue_declare("orders_only", durable=True)
+        channel.queue_bind("orders_only", "orders_only", "order.*")
+    heard = lambda: settled(rabbit.events("orders_only"))
+    server = publishing(rabbit, url=rabbit.url.replace("exchange=orders", "exchange=orders_only"))
+    shop = Shop(server)
+    twice, other = shop.sale(stock=1)["id"], shop.sale(stock=5000)["id"]
+    shop.win(twice, "ann")
+    assert shop.act(twice, "stock", {"add": 1}).status == 200
+    shop.win(twice, "bob")
+    assert shop.act(twice, "close").status == 200
+    eventually(lambda: "no queue of exchange orders_only wants sale.sold_out" in server.log() and waiting(server) == 3, 30)
+    shop.win(other, "cat")
+    eventually(lambda: len(heard()) == 3, 5)
+    for i in range(520):  # more than are handed over together
+        shop.win(shop.sale(stock=1)["id"], f"buyer{i}")
+    for i in range(10):
+        shop.win(other, f"late{i}")
+        eventually(lambda i=i: waiting(server) == 523, 5)
+    assert len(heard()) == 533 and metric(server, "stampede_publish_failing") == 1
+    with rabbit.channel() as channel:
+        channel.queue_bind("orders_only", "orders_only", "sale.#")
+    eventually(lambda: waiting(server) == 0, 40)
+    events = heard()
+    in_order(events)
+    assert len(events) == 533 + 523 and [event.type for event in events if event.key == f"sale:{twice}"] == 2 * ["sale.sold_out"] + ["sale.closed"]
+    eventually(lambda: metric(server, "stampede_publish_failing") == 0)
+
+
 def test_a_queue_can_be_named_without_an_exchange(rabbit, publishing):
     server = publishing(rabbit, url=f"amqp://{rabbit.user}@127.0.0.1:{rabbit.port}/?routing_key={rabbit.queue}")
     shop = Shop(server)

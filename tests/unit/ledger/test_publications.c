@@ -19,7 +19,7 @@ struct heard {
     size_t count;
 };
 
-static void hear(void *arg, const struct notice *notice)
+static bool hear(void *arg, const struct notice *notice)
 {
     struct heard *heard = arg;
     size_t len = strlen(heard->text);
@@ -27,6 +27,7 @@ static void hear(void *arg, const struct notice *notice)
              strchr(notice_kind_word(notice->kind), '.') + 1, (unsigned long long)notice->sale_id,
              (unsigned long long)notice->order_no);
     heard->ids[heard->count++] = notice->id;
+    return true;
 }
 
 static struct heard waiting(struct fixture *f, uint32_t limit)
@@ -198,6 +199,26 @@ static void rows_that_cannot_be_are_damage(void **state)
     }
 }
 
+static bool count_to_2000(void *arg, const struct notice *notice)
+{
+    uint64_t *count = arg;
+    return notice->id > *count && ++*count < 2000;
+}
+
+static void all_are_read_until_somebody_has_enough(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t count = 0;
+    outside(f, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1999)"
+               " INSERT INTO publications (kind, sale, order_no, at_ms) SELECT 1, 1, i, 5 FROM n");
+    assert_int_equal(ledger_publications_all(f->ledger, count_to_2000, &count), FAULT_NONE);
+    assert_int_equal(count, 1999);
+    outside(f, "INSERT INTO publications (kind, sale, order_no, at_ms) VALUES (1, 1, 2000, 5), (1, 1, 2001, 5)");
+    count = 0;
+    assert_int_equal(ledger_publications_all(f->ledger, count_to_2000, &count), FAULT_NONE);
+    assert_int_equal(count, 2000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +232,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ledger_has_a_name_of_its_own_that_stays, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(sales_closed_by_time_are_filed_once_for_a_span, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(rows_that_cannot_be_are_damage, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(all_are_read_until_somebody_has_enough, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
