@@ -10,7 +10,6 @@
 #include "gateway/pages.h"
 #include "gateway/server.h"
 #include "guard/blocks.h"
-#include "ledger/publications.h"
 #include "ledger/watch.h"
 #include "people/payment_keys.h"
 #include "people/people.h"
@@ -191,10 +190,7 @@ static enum fault clerk_start(struct app *app)
         .journal_folder = app->journal_folder,
         .pause_ms = (uint32_t)app->config.clerk_pause_ms,
     };
-    /* Before anything is filed: what is decided from here on is published, or not. */
-    const struct publishing publishing = { .on = strcmp(app->config.publish, "off") != 0,
-                                           .waiting_max = (uint64_t)app->config.publish_waiting_max };
-    enum fault fault = ledger_publishing_set(app->ledger, &publishing, gate_now_ms(app->gate));
+    enum fault fault = shop_publishing_begin(&app->shop);
     return fault != FAULT_NONE ? fault : clerk_open(&app->clerk, &options, app->gate);
 }
 
@@ -488,6 +484,7 @@ int command_serve(int argc, char **argv)
         printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);
         fflush(stdout);
         ledger_watch_started(app.watch);
+        shop_publishing_settle(&app.shop);
         code = app_wait(&app, &signals, argc, argv);
         ledger_watch_end(app.watch);
     }

@@ -1,20 +1,25 @@
 #include "command/shop.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "guard/exchange.h"
 #include "guard/guard.h"
 #include "ledger/agreed.h"
+#include "ledger/publications.h"
 #include "people/payment_keys.h"
 #include "people/people.h"
 #include "wire/jwt.h"
 
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #define REACH_MS 10000
+#define PUBLISHERS_WAIT_MS 10000 /* one whose broker is silent looks at the ledger every 7 s or so */
 
 /* A ledger that nodes have filed into has orders that no journal knows: an engine cannot go on from there. */
 static enum fault local_check(const struct shop *shop)
@@ -265,4 +270,43 @@ enum fault shop_compare_payments(const struct shop *shop, struct payment_keys *k
                          "since, some nodes will refuse payments (401); give all nodes the same file (option payment_keys) "
                          "or STAMPEDE_PAYMENT_KEYS_TEXT");
     return ledger_agree_anew(shop->ledger, AGREED_PAYMENTS, newest);
+}
+
+static bool shop_publishes(const struct shop *shop)
+{
+    return strcmp(shop->config->publish, "off") != 0;
+}
+
+enum fault shop_publishing_begin(const struct shop *shop)
+{
+    const struct publishing publishing = { shop_publishes(shop), (uint64_t)shop->config->publish_waiting_max };
+    if (!publishing.on && shop->place->shared) return FAULT_NONE;
+    return ledger_publishing_set(shop->ledger, &publishing, gate_now_ms(shop->gate));
+}
+
+/* For so long, or until it is told to stop: false. */
+static bool publishers_wait(void)
+{
+    for (uint64_t until_ms = mono_ms() + PUBLISHERS_WAIT_MS; mono_ms() < until_ms;) {
+        sigset_t pending;
+        if (sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1))
+            return false;
+        (void)poll(NULL, 0, 100);
+    }
+    return true;
+}
+
+void shop_publishing_settle(const struct shop *shop)
+{
+    enum publishing_state before;
+    if (shop_publishes(shop) || !shop->place->shared) return;
+    enum fault fault = ledger_publishing_turn(shop->ledger, PUBLISHING_ASKED, gate_now_ms(shop->gate), &before);
+    if (fault == FAULT_NONE && (before == PUBLISHING_OFF || !publishers_wait())) return;
+    if (fault == FAULT_NONE) fault = ledger_publishing_turn(shop->ledger, PUBLISHING_OFF, gate_now_ms(shop->gate), &before);
+    if (fault != FAULT_NONE)
+        log_warn("main", "the ledger did not say whether events are published: it stays as it is");
+    else if (before == PUBLISHING_ASKED)
+        log_warn("main", "events were published until now, and from now on are not: no node that runs has publish");
+    else if (before == PUBLISHING_ON)
+        log_error("main", "this node was started without publish, and another publishes: give all nodes the same publish");
 }

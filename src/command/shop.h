@@ -39,6 +39,12 @@ enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring)
 /* A payment must be taken at every node: one that has other secrets than the one before it says so in the log. */
 enum fault shop_compare_payments(const struct shop *shop, struct payment_keys *keys) MUST_USE;
 
+/* Whether events are published. begin: before anything is filed; settle: once this node serves, which no node that failed to
+ * start gets to. A node of several that does not publish asks the others then whether any of them does, and turns it off if
+ * none has said so after some seconds; or leaves it, if it is told to stop meanwhile. Signals are blocked. */
+enum fault shop_publishing_begin(const struct shop *shop) MUST_USE;
+void shop_publishing_settle(const struct shop *shop);
+
 /* What one user and one address may send counts on all nodes together; nothing to do where there is one. */
 struct guard;
 enum fault shop_share_limits(const struct shop *shop, struct guard *guard) MUST_USE;

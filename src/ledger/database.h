@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/slice.h"
 #include "ledger/ledger.h"
+#include "ledger/publications.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -259,6 +260,7 @@ struct hooked_sale {
 /* What filing knows of publishing, as of this transaction. */
 struct publication_filing {
     bool on;
+    enum publishing_state state;
     uint64_t waiting, waiting_max;
     uint64_t dropped; /* in this transaction, and not yet written */
 };

@@ -21,7 +21,8 @@ static enum fault row_read(struct ledger *ledger, struct publication_filing *fil
     enum step step = cursor_step(s);
     bool good = step == STEP_ROW && row_string(s, 0, mark->name, sizeof(mark->name));
     if (good) {
-        filing->on = column_number(s, 1) != 0;
+        filing->state = (enum publishing_state)column_number(s, 1);
+        filing->on = filing->state != PUBLISHING_OFF;
         filing->waiting_max = (uint64_t)column_number(s, 2);
         mark->told_ms = (uint64_t)column_number(s, 3);
         mark->dropped = (uint64_t)column_number(s, 4);
@@ -74,37 +75,58 @@ enum fault publications_file_end(struct ledger *ledger)
 
 /* The start. */
 
-static enum fault row_write(struct ledger *ledger, const struct publishing *publishing, uint64_t now_ms)
+/* How it is to be, if anything is to change. */
+struct row_change {
+    enum publishing_state to;
+    uint64_t waiting_max, now_ms;
+};
+
+static enum fault row_write(struct ledger *ledger, const struct row_change *change, const struct publication_filing *before,
+                            struct publishing_mark *mark)
 {
-    struct publication_filing before;
-    struct publishing_mark mark;
-    enum fault fault = row_read(ledger, &before, &mark);
-    if (fault != FAULT_NONE) return fault;
-    if (mark.name[0] == '\0') {
+    if (mark->name[0] == '\0') {
         uint8_t bytes[PUBLISHING_NAME_BYTES / 2];
         random_bytes(bytes, sizeof(bytes));
-        hex_encode(mark.name, bytes, sizeof(bytes));
-        mark.name[PUBLISHING_NAME_BYTES] = '\0';
+        hex_encode(mark->name, bytes, sizeof(bytes));
+        mark->name[PUBLISHING_NAME_BYTES] = '\0';
     }
-    if (before.on && !publishing->on)
-        log_warn(
-            "ledger",
-            "events were published until now, and from now on are not, by no node: this one was started without publish");
     struct cursor *s;
-    fault = statement_open(ledger, STATEMENT_PUBLISHING_SET, &s);
+    enum fault fault = statement_open(ledger, STATEMENT_PUBLISHING_SET, &s);
     if (fault != FAULT_NONE) return fault;
-    bind_string(s, 1, mark.name);
-    bind_number(s, 2, publishing->on);
-    bind_number(s, 3, publishing->waiting_max);
-    bind_number(s, 4, publishing->on && !before.on ? now_ms : mark.told_ms);
+    bind_string(s, 1, mark->name);
+    bind_number(s, 2, change->to);
+    bind_number(s, 3, change->waiting_max);
+    bind_number(s, 4, change->to != PUBLISHING_OFF && !before->on ? change->now_ms : mark->told_ms);
     return statement_close(ledger, STATEMENT_PUBLISHING_SET, cursor_step(s));
 }
 
 enum fault ledger_publishing_set(struct ledger *ledger, const struct publishing *publishing, uint64_t now_ms)
 {
+    struct publication_filing before;
+    struct publishing_mark mark;
+    const struct row_change change = { publishing->on ? PUBLISHING_ON : PUBLISHING_OFF, publishing->waiting_max, now_ms };
     enum fault fault = small_begin(ledger);
     if (fault != FAULT_NONE) return fault;
-    fault = row_write(ledger, publishing, now_ms);
+    fault = row_read(ledger, &before, &mark);
+    if (fault == FAULT_NONE && before.on && !publishing->on)
+        log_warn("ledger", "events were published until now, and from now on are not: this was started without publish");
+    if (fault == FAULT_NONE) fault = row_write(ledger, &change, &before, &mark);
+    return small_end(ledger, fault);
+}
+
+enum fault ledger_publishing_turn(struct ledger *ledger, enum publishing_state to, uint64_t now_ms,
+                                  enum publishing_state *before)
+{
+    struct publication_filing was;
+    struct publishing_mark mark;
+    enum fault fault = small_begin(ledger);
+    if (fault != FAULT_NONE) return fault;
+    fault = row_read(ledger, &was, &mark);
+    *before = fault == FAULT_NONE ? was.state : PUBLISHING_OFF;
+    bool follows = to == PUBLISHING_ON || (to == PUBLISHING_ASKED && was.state == PUBLISHING_ON) ||
+                   (to == PUBLISHING_OFF && was.state == PUBLISHING_ASKED);
+    if (fault == FAULT_NONE && follows)
+        fault = row_write(ledger, &(struct row_change){ to, was.waiting_max, now_ms }, &was, &mark);
     return small_end(ledger, fault);
 }
 
@@ -224,5 +246,6 @@ enum fault ledger_publications_count(struct ledger *ledger, struct publications_
     out->oldest_ms = step == STEP_ROW ? (uint64_t)column_number(s, 0) : 0;
     out->waiting = filing.waiting;
     out->dropped = mark.dropped;
+    out->state = filing.state;
     return statement_close(ledger, STATEMENT_PUBLICATIONS_OLDEST, step);
 }

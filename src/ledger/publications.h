@@ -11,6 +11,13 @@
 
 #include "ledger/outbox.h"
 
+/* As the ledger has it: on is all but OFF. */
+enum publishing_state {
+    PUBLISHING_OFF = 0,
+    PUBLISHING_ON = 1,
+    PUBLISHING_ASKED = 2, /* a node that does not publish asks whether any other does */
+};
+
 struct publishing {
     bool on;
     uint64_t waiting_max; /* what is filed while so many wait is not published, but counted in dropped */
@@ -18,6 +25,11 @@ struct publishing {
 /* Turned on, it begins with what is filed next, and with sales that closes_at closes after now_ms. What waits while it is
  * off waits on. */
 enum fault ledger_publishing_set(struct ledger *ledger, const struct publishing *publishing, uint64_t now_ms) MUST_USE;
+
+/* Where several nodes share a ledger none turns it off for the others: it asks, and whoever publishes turns it on again. ON
+ * is reached from everywhere, ASKED from ON, and OFF from ASKED; else nothing changes. *before: what it was. */
+enum fault ledger_publishing_turn(struct ledger *ledger, enum publishing_state to, uint64_t now_ms,
+                                  enum publishing_state *before) MUST_USE;
 
 #define PUBLISHING_NAME_BYTES 16
 struct publishing_mark {
@@ -46,6 +58,7 @@ struct publications_count {
     uint64_t waiting;   /* about, and never too few */
     uint64_t oldest_ms; /* of those; 0: there is none */
     uint64_t dropped;
+    enum publishing_state state;
 };
 enum fault ledger_publications_count(struct ledger *ledger, struct publications_count *out) MUST_USE;
 

@@ -165,6 +165,20 @@ static enum fault moments_file(struct publisher *publisher, uint64_t now_ms)
     return fault;
 }
 
+/* A node without publish has been started. That this one runs counts more: else a file that was forgotten on one machine
+ * would end publishing on all. */
+static enum fault publishing_keep(struct publisher *publisher)
+{
+    enum publishing_state before;
+    const struct ledger_fence none = { .job = NULL }; /* whoever publishes, or would, may say so */
+    ledger_set_fence(publisher->ledger, &none);
+    enum fault fault = ledger_publishing_turn(publisher->ledger, PUBLISHING_ON, gate_now_ms(publisher->gate), &before);
+    if (fault != FAULT_NONE || before == PUBLISHING_ON) return fault;
+    log_error("publisher", "a node was started without publish; this one publishes on%s: give all nodes the same publish",
+              before == PUBLISHING_OFF ? ", but what happened in between is not published" : "");
+    return FAULT_NONE;
+}
+
 static enum fault count_take(struct publisher *publisher)
 {
     struct publications_count count;
@@ -176,7 +190,7 @@ static enum fault count_take(struct publisher *publisher)
     if (count.dropped > before)
         log_error("publisher", "%" PRIu64 " events are not published, for publish_waiting_max of them were waiting",
                   count.dropped - before);
-    return FAULT_NONE;
+    return count.state != PUBLISHING_ON ? publishing_keep(publisher) : FAULT_NONE;
 }
 
 static enum fault ledger_connect(struct publisher *publisher)
@@ -217,14 +231,14 @@ static enum fault publisher_turn(struct publisher *publisher, bool *more)
     bool owner = false;
     uint64_t now_ms = gate_now_ms(publisher->gate);
     enum fault fault = ledger_connect(publisher);
+    if (fault == FAULT_NONE && now_ms >= publisher->count_ms) {
+        publisher->count_ms = now_ms + COUNT_MS;
+        fault = count_take(publisher);
+    }
     if (fault == FAULT_NONE) fault = publisher_owns(publisher, &owner);
     if (fault == FAULT_NONE && owner && now_ms >= publisher->moments_ms) {
         publisher->moments_ms = now_ms + MOMENTS_MS;
         fault = moments_file(publisher, now_ms);
-    }
-    if (fault == FAULT_NONE && now_ms >= publisher->count_ms) {
-        publisher->count_ms = now_ms + COUNT_MS;
-        fault = count_take(publisher);
     }
     if (fault != FAULT_NONE) return fault;
     publisher->ledger_told = false;

@@ -199,6 +199,33 @@ static void rows_that_cannot_be_are_damage(void **state)
     }
 }
 
+/* Each row: what it is turned to, what it was, and whether what happens then is published. */
+static void it_is_turned_off_only_when_nobody_objects(void **state)
+{
+    static const struct {
+        enum publishing_state to, before;
+        bool on;
+    } script[] = {
+        { PUBLISHING_ASKED, PUBLISHING_OFF, false }, { PUBLISHING_OFF, PUBLISHING_OFF, false },
+        { PUBLISHING_ON, PUBLISHING_OFF, true },     { PUBLISHING_OFF, PUBLISHING_ON, true },
+        { PUBLISHING_ASKED, PUBLISHING_ON, true },   { PUBLISHING_ASKED, PUBLISHING_ASKED, true },
+        { PUBLISHING_ON, PUBLISHING_ASKED, true },   { PUBLISHING_OFF, PUBLISHING_ON, true },
+        { PUBLISHING_ASKED, PUBLISHING_ON, true },   { PUBLISHING_OFF, PUBLISHING_ASKED, false },
+    };
+    struct fixture *f = *state;
+    uint64_t sale = sale_make(f, "a", 50, 0), filed = 0;
+    publishing_set(f, false, 100, 0);
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
+        enum publishing_state before;
+        char buyer[2] = { (char)('a' + i), '\0' };
+        assert_int_equal(ledger_publishing_turn(f->ledger, script[i].to, 5000, &before), FAULT_NONE);
+        assert_int_equal(before, script[i].before);
+        win_file(f, sale, buyer, "", 1);
+        filed += script[i].on;
+        assert_int_equal(waiting(f, 20).count, filed);
+    }
+}
+
 static bool count_to_2000(void *arg, const struct notice *notice)
 {
     uint64_t *count = arg;
@@ -232,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ledger_has_a_name_of_its_own_that_stays, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(sales_closed_by_time_are_filed_once_for_a_span, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(rows_that_cannot_be_are_damage, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(it_is_turned_off_only_when_nobody_objects, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(all_are_read_until_somebody_has_enough, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
