@@ -160,6 +160,11 @@ void gate_disown(struct gate *gate, enum gate_job job, const struct ledger_fence
     gate->kind->disown(gate, job, fence);
 }
 
+bool gate_give_away(struct gate *gate, enum gate_job job)
+{
+    return gate->kind->give_away(gate, job);
+}
+
 void gate_report(struct gate *gate, struct slice report)
 {
     gate->kind->report(gate, report);

@@ -188,6 +188,9 @@ enum gate_job {
 bool gate_owns(struct gate *gate, enum gate_job job, struct ledger_fence *fence);
 /* The ledger said FAULT_FENCED to this number. */
 void gate_disown(struct gate *gate, enum gate_job job, const struct ledger_fence *fence);
+/* Gives it to whoever else asks for it, until gate_owns() is asked again: wait some seconds before that. False: there is
+ * nobody else, and it stays. */
+bool gate_give_away(struct gate *gate, enum gate_job job);
 /* What this node tells the others of a shop of itself, a text of at most GATE_REPORT_BYTES that the gate does not read; and
  * what all of them have told within the last hour, this one too, as of some seconds ago. Any thread. A gate whose decision
  * is here has nobody to tell. */

@@ -40,6 +40,7 @@ struct gate_kind {
     void (*tell_logouts)(struct gate *gate, const struct gate_logouts *logouts);
     bool (*owns)(struct gate *gate, enum gate_job job, struct ledger_fence *fence);
     void (*disown)(struct gate *gate, enum gate_job job, const struct ledger_fence *fence);
+    bool (*give_away)(struct gate *gate, enum gate_job job);
     void (*report)(struct gate *gate, struct slice report);
     void (*nodes_each)(struct gate *gate, void (*look)(const struct gate_node *node, void *arg), void *arg);
     bool (*order_possible)(struct gate *gate, uint64_t order_no);

@@ -29,6 +29,10 @@
 #define LEDGER_WAIT_MS_MAX 1000
 #define RETRY_MS_MIN 250
 #define RETRY_MS_MAX 15000
+/* After so many failures in a row, 2 s or 20 s by their kind, another node may have better luck; and so long it has to take
+ * the job. */
+#define GIVE_AWAY_FAILURES 4
+#define GIVE_AWAY_MS 5000
 
 _Static_assert(PUBLISHER_ERROR_BYTES == SINK_ERROR_BYTES && PUBLISHER_ERROR_BYTES == PUBLISH_MISTAKE_BYTES,
                "a failure of the sink fits, and a mistake in the URL");
@@ -50,7 +54,11 @@ struct publisher {
     struct batch *batch;
     struct publishing_mark mark;
     struct ledger_fence fence;   /* by which it is ours to publish, where there are several machines */
-    uint32_t failures;           /* in a row, of the ledger or of the broker */
+    uint32_t failures;           /* in a row, of the broker */
+    uint32_t ledger_failures;    /* in a row */
+    uint64_t broker_ms;          /* monotonic: when it is tried again */
+    uint64_t away_until_ms;      /* monotonic: the job is not asked for, for it was given away; 0: it was not */
+    bool refused;                /* the broker could be reached when it last failed */
     bool ledger_told;            /* that the ledger fails */
     char told[SINK_ERROR_BYTES]; /* what was last said of the broker; empty: it works */
     uint32_t unwanted_told;      /* that events of these kinds are given back: a bit for each */
@@ -62,17 +70,26 @@ struct publisher {
 
 /* The broker. */
 
+static const struct backoff retries = { RETRY_MS_MIN, RETRY_MS_MAX };
+
 static void broker_failed(struct publisher *publisher, const char *error)
 {
     if (strcmp(publisher->told, error) != 0) {
         log_error("publisher", "nothing is published for now: %s; will try again", error);
         snprintf(publisher->told, sizeof publisher->told, "%s", error);
     }
+    publisher->refused = publisher->sink != NULL;
     sink_close(publisher->sink);
     publisher->sink = NULL;
-    publisher->failures++;
+    uint32_t dice;
+    random_bytes(&dice, sizeof dice);
+    publisher->broker_ms = mono_ms() + backoff_ms(&retries, ++publisher->failures, dice);
     metrics_add(METRIC_PUBLISH_FAILED, 1);
     atomic_store(&publisher->failing, true);
+    if (publisher->failures < GIVE_AWAY_FAILURES || !gate_give_away(publisher->gate, GATE_JOB_PUBLISHER)) return;
+    if (publisher->failures == GIVE_AWAY_FAILURES)
+        log_warn("publisher", "another node may publish, if it reaches the broker");
+    publisher->away_until_ms = mono_ms() + GIVE_AWAY_MS;
 }
 
 static void broker_works(struct publisher *publisher)
@@ -86,6 +103,7 @@ static void broker_works(struct publisher *publisher)
     }
     publisher->told[0] = '\0';
     publisher->failures = 0;
+    publisher->away_until_ms = 0;
     atomic_store(&publisher->failing, unwanted);
 }
 
@@ -103,6 +121,7 @@ static void unwanted_tell(struct publisher *publisher, const char *error)
 static bool broker_connect(struct publisher *publisher)
 {
     if (publisher->sink != NULL) return true;
+    if (mono_ms() < publisher->broker_ms) return false;
     char error[SINK_ERROR_BYTES] = "";
     const struct sink_options options = { &publisher->place, publisher->password, &publisher->closing };
     publisher->sink = sink_open(&options, error);
@@ -203,11 +222,18 @@ static enum fault ledger_connect(struct publisher *publisher)
     return fault;
 }
 
+/* The job that was given away is asked for again by who has reached the broker, after a while in which others could take it.
+ * Where nobody reaches it nobody has the job, and nothing is lost: what is to be published waits in the ledger. */
+static bool publisher_asks(const struct publisher *publisher)
+{
+    return publisher->away_until_ms == 0 || (publisher->sink != NULL && mono_ms() >= publisher->away_until_ms);
+}
+
 /* Where another machine may have published meanwhile, it begins as after a start. */
 static enum fault publisher_owns(struct publisher *publisher, bool *owner)
 {
-    struct ledger_fence fence;
-    *owner = gate_owns(publisher->gate, GATE_JOB_PUBLISHER, &fence);
+    struct ledger_fence fence = publisher->fence;
+    *owner = publisher_asks(publisher) && gate_owns(publisher->gate, GATE_JOB_PUBLISHER, &fence);
     bool anew = *owner && fence.number != publisher->fence.number;
     if (*owner) publisher->fence = fence;
     ledger_set_fence(publisher->ledger, &fence);
@@ -219,9 +245,15 @@ static void ledger_failed(struct publisher *publisher)
 {
     if (publisher->ledger != NULL) ledger_close(publisher->ledger);
     publisher->ledger = NULL;
-    publisher->failures++;
+    publisher->ledger_failures++;
     if (!publisher->ledger_told) log_warn("publisher", "the ledger fails, will try again");
     publisher->ledger_told = true;
+}
+
+/* One that refused what it was sent has to take something before it is good again, unless another node has got the job. */
+static bool broker_satisfies(const struct publisher *publisher)
+{
+    return !publisher->refused || mono_ms() >= publisher->away_until_ms + GIVE_AWAY_MS;
 }
 
 /* *more: whether there may be something to send at once. */
@@ -242,6 +274,7 @@ static enum fault publisher_turn(struct publisher *publisher, bool *more)
     }
     if (fault != FAULT_NONE) return fault;
     publisher->ledger_told = false;
+    publisher->ledger_failures = 0;
     /* Also with nothing to send: a mistake in the URL is to be told at the start, not in the middle of a sale. */
     if (!broker_connect(publisher)) return FAULT_NONE;
     struct batch *batch = publisher->batch;
@@ -251,7 +284,7 @@ static enum fault publisher_turn(struct publisher *publisher, bool *more)
     if (fault != FAULT_NONE) return fault;
     if (batch->count == 0) {
         if (owner) batch_settle(batch);
-        broker_works(publisher);
+        if (owner || broker_satisfies(publisher)) broker_works(publisher);
         return FAULT_NONE;
     }
     fault = batch_publish(publisher);
@@ -273,21 +306,28 @@ static void publisher_rest(struct publisher *publisher, uint64_t ms)
     thread_must(pthread_mutex_unlock(&publisher->lock));
 }
 
+/* How long it may rest, if there is nothing to send. While the broker fails the ledger is looked at all the same. */
+static uint64_t rest_of(const struct publisher *publisher)
+{
+    uint32_t dice;
+    random_bytes(&dice, sizeof dice);
+    if (publisher->ledger_failures > 0) return backoff_ms(&retries, publisher->ledger_failures, dice);
+    uint64_t now_ms = mono_ms(), rest_ms = LOOK_MS + publisher->batch->look_ms * LOOK_RESTS;
+    if (publisher->sink != NULL || publisher->broker_ms <= now_ms) return rest_ms;
+    uint64_t left_ms = publisher->broker_ms - now_ms;
+    return left_ms < COUNT_MS ? left_ms : COUNT_MS;
+}
+
 static void *publisher_run(void *arg)
 {
     struct publisher *publisher = arg;
-    static const struct backoff backoff = { RETRY_MS_MIN, RETRY_MS_MAX };
     thread_be_nice("publisher", PUBLISHER_NICE);
     while (!atomic_load(&publisher->closing)) {
         bool more;
-        uint32_t dice;
         enum fault fault = publisher_turn(publisher, &more);
         if (fault == FAULT_FENCED) gate_disown(publisher->gate, GATE_JOB_PUBLISHER, &publisher->fence);
         if (fault != FAULT_NONE && fault != FAULT_FENCED) ledger_failed(publisher);
-        random_bytes(&dice, sizeof dice);
-        uint64_t rest_ms = LOOK_MS + publisher->batch->look_ms * LOOK_RESTS;
-        if (publisher->failures > 0) rest_ms = backoff_ms(&backoff, publisher->failures, dice);
-        if (!more) publisher_rest(publisher, rest_ms);
+        if (!more) publisher_rest(publisher, rest_of(publisher));
     }
     sink_close(publisher->sink);
     if (publisher->ledger != NULL) ledger_close(publisher->ledger);

@@ -4,7 +4,8 @@ import pytest
 from brokers import Redis, wait_for
 from harness import ServerDied, Shop, eventually
 from nodes import Nodes
-from receiver import CALM
+from ports import free_port
+from receiver import CALM, metric
 
 
 @pytest.fixture
@@ -56,3 +57,34 @@ def test_events_are_published_while_one_node_does(broker, nodes):
     Shop(two).win(sale, "late")
     wait_for(broker, 100)
     assert "no node that runs has publish" in two.log() and not nodes.ledger().rows("SELECT id FROM publications")
+
+
+def test_a_node_that_does_not_reach_the_broker_leaves_the_job_to_one_that_does(broker, nodes):
+    cut = nodes.start("--publish", f"redis://127.0.0.1:{free_port()}/{broker.stream}")
+    eventually(lambda: metric(cut, "stampede_owns_publisher") == 1)
+    well = nodes.start("--publish", broker.url)
+    shop = Shop(cut)
+    sale = shop.sale(stock=50)["id"]
+    for i in range(10):
+        shop.win(sale, f"buyer{i}")
+    wait_for(broker, 10, 40)
+    assert metric(well, "stampede_owns_publisher") == 1 and metric(cut, "stampede_publish_failing") == 1
+    assert metric(well, "stampede_publish_failing") == metric(cut, "stampede_owns_publisher") == 0
+
+
+def test_a_broker_that_is_back_hears_of_everything_from_whichever_node_reaches_it(broker, nodes):
+    """None has the job while none reaches it."""
+    servers = [nodes.start("--publish", broker.url) for _ in range(2)]
+    shop = Shop(servers[0])
+    sale = shop.sale(stock=50)["id"]
+    shop.win(sale, "first")
+    wait_for(broker, 1)
+    owners = lambda: sum(metric(server, "stampede_owns_publisher") for server in servers)
+    broker.down()
+    for i in range(10):
+        shop.win(sale, f"buyer{i}")
+    eventually(lambda: owners() == 0, 60)
+    broker.up()
+    wait_for(broker, 11, 40)
+    assert owners() == 1
+    eventually(lambda: not any(metric(server, "stampede_publish_failing") for server in servers), 40)

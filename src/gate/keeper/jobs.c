@@ -107,3 +107,10 @@ void keeper_disown(struct keeper *keeper, enum gate_job which, const struct ledg
     if (job->number == fence->number) job->until_ms = 0;
     pthread_mutex_unlock(&keeper->lock);
 }
+
+void keeper_give_away(struct keeper *keeper, enum gate_job which)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->jobs[which].asked_ms = keeper->jobs[which].until_ms = 0;
+    pthread_mutex_unlock(&keeper->lock);
+}

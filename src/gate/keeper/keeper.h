@@ -36,6 +36,7 @@ void keeper_errands(struct keeper *keeper);
 /* Any thread: see gate_owns(). */
 bool keeper_owns(struct keeper *keeper, enum gate_job job, struct ledger_fence *fence);
 void keeper_disown(struct keeper *keeper, enum gate_job job, const struct ledger_fence *fence);
+void keeper_give_away(struct keeper *keeper, enum gate_job job);
 
 /* Any thread: see gate_tell_logouts(). */
 void keeper_tell_logouts(struct keeper *keeper, const struct gate_logouts *logouts);

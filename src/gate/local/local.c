@@ -360,6 +360,12 @@ void local_disown(struct gate *base, enum gate_job job, const struct ledger_fenc
     (void)base, (void)job, (void)fence;
 }
 
+bool local_give_away(struct gate *base, enum gate_job job)
+{
+    (void)base, (void)job;
+    return false;
+}
+
 void local_report(struct gate *base, struct slice report)
 {
     (void)base, (void)report;

@@ -110,6 +110,7 @@ bool local_is_strange(struct gate *gate, const struct gate_stranger *stranger);
 void local_tell_logouts(struct gate *gate, const struct gate_logouts *logouts);
 bool local_owns(struct gate *gate, enum gate_job job, struct ledger_fence *fence);
 void local_disown(struct gate *gate, enum gate_job job, const struct ledger_fence *fence);
+bool local_give_away(struct gate *gate, enum gate_job job);
 void local_report(struct gate *gate, struct slice report);
 void local_nodes_each(struct gate *gate, void (*look)(const struct gate_node *node, void *arg), void *arg);
 bool local_order_possible(struct gate *gate, uint64_t order_no);

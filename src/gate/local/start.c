@@ -191,6 +191,7 @@ static const struct gate_kind local_kind = {
     .tell_logouts = local_tell_logouts,
     .owns = local_owns,
     .disown = local_disown,
+    .give_away = local_give_away,
     .report = local_report,
     .nodes_each = local_nodes_each,
     .order_possible = local_order_possible,

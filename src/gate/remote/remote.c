@@ -305,6 +305,12 @@ static void remote_disown(struct gate *base, enum gate_job job, const struct led
     keeper_disown(remote_of(base)->keeper, job, fence);
 }
 
+static bool remote_give_away(struct gate *base, enum gate_job job)
+{
+    keeper_give_away(remote_of(base)->keeper, job);
+    return true;
+}
+
 static void remote_report(struct gate *base, struct slice report)
 {
     roster_say(keeper_roster(remote_of(base)->keeper), report);
@@ -345,6 +351,7 @@ static const struct gate_kind remote_kind = {
     .tell_logouts = remote_tell_logouts,
     .owns = remote_owns,
     .disown = remote_disown,
+    .give_away = remote_give_away,
     .report = remote_report,
     .nodes_each = remote_nodes_each,
     .order_possible = remote_order_possible,
