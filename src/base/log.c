@@ -18,6 +18,7 @@
 static const char *const words[] = { "debug", "info", "warn", "error" };
 
 static _Atomic int level_min = LOG_INFO;
+static _Atomic bool kept_only;
 
 struct line {
     char bytes[LINE_BYTES_MAX];
@@ -44,6 +45,11 @@ enum log_level log_level_of(const char *word)
 void log_set_level(enum log_level level)
 {
     atomic_store_explicit(&level_min, (int)level, memory_order_relaxed);
+}
+
+void log_keep_only(bool on)
+{
+    atomic_store_explicit(&kept_only, on, memory_order_relaxed);
 }
 
 bool log_speaks(enum log_level level)
@@ -154,6 +160,10 @@ void log_line(enum log_level level, const char *room, const char *format, ...)
     uint64_t now_ms = wall_ms();
     time_to_text(time, now_ms);
     line_keep(level, now_ms, room, message);
+    if (atomic_load_explicit(&kept_only, memory_order_relaxed)) {
+        errno = errno_kept;
+        return;
+    }
 
     struct line line;
     line.len = 0;

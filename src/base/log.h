@@ -12,6 +12,7 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 enum log_level log_level_of(const char *word); /* debug, info, warn or error; LOG_INFO for any other */
 void log_set_level(enum log_level level);
+void log_keep_only(bool on); /* while on, lines are kept, below, and not written: a command tells them its own way */
 bool log_speaks(enum log_level level); /* for a line that costs something to make */
 void log_line(enum log_level level, const char *room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -25,6 +25,9 @@ int command_version(int argc, char **argv);
 
 /* Options of a tool: what config_load() takes. False: the mistake is on standard error. */
 bool command_options(struct config *config, int argc, char **argv);
+/* The path an option gives, or a name in the data folder. */
+#define COMMAND_PATH_BYTES (CONFIG_TEXT_BYTES + 16)
+void command_path(char out[COMMAND_PATH_BYTES], const char *given, const char *data, const char *name);
 /* Where the ledger is, and a replica of it if there is one. Not to be moved: the place of a file points into it. False: the
  * mistake is on standard error. */
 struct command_places {

@@ -75,6 +75,12 @@ bool command_places(struct command_places *out, const struct config *config)
     return true;
 }
 
+void command_path(char out[COMMAND_PATH_BYTES], const char *given, const char *data, const char *name)
+{
+    bool chosen = given[0] != '\0';
+    snprintf(out, COMMAND_PATH_BYTES, "%s%s%s", chosen ? given : data, chosen ? "" : "/", chosen ? "" : name);
+}
+
 struct people_external command_identity(const struct config *config)
 {
     return (struct people_external){

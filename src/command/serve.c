@@ -26,13 +26,12 @@
 
 #define CLERK_STOP_MS 10000
 #define POISON_DRAIN_MS 1000 /* what a disk failure leaves the reactors to answer in */
-#define PATH_BYTES (CONFIG_TEXT_BYTES + 16)
 
 struct app {
     struct config config;
     struct command_places places;
-    char journal_folder[PATH_BYTES], keys_path[PATH_BYTES];
-    char blocks_path[PATH_BYTES], payment_keys_path[PATH_BYTES];
+    char journal_folder[COMMAND_PATH_BYTES], keys_path[COMMAND_PATH_BYTES];
+    char blocks_path[COMMAND_PATH_BYTES], payment_keys_path[COMMAND_PATH_BYTES];
     int lock_fd;
     struct ledger *ledger;
     struct ledger_watch *watch;
@@ -442,13 +441,6 @@ static int app_wait(struct app *app, const sigset_t *signals, int argc, char **a
     }
 }
 
-/* The path an option gives, or a name in the data folder. */
-static void path_choose(char out[PATH_BYTES], const char *given, const char *data, const char *name)
-{
-    bool chosen = given[0] != '\0';
-    snprintf(out, PATH_BYTES, "%s%s%s", chosen ? given : data, chosen ? "" : "/", chosen ? "" : name);
-}
-
 int command_serve(int argc, char **argv)
 {
     static struct app app;
@@ -458,9 +450,9 @@ int command_serve(int argc, char **argv)
         !identity_good(&app.config))
         return EXIT_USAGE;
     snprintf(app.journal_folder, sizeof app.journal_folder, "%s/journal", app.config.data);
-    path_choose(app.keys_path, app.config.keys, app.config.data, "keys");
-    path_choose(app.blocks_path, app.config.blocks, app.config.data, "blocks");
-    path_choose(app.payment_keys_path, app.config.payment_keys, app.config.data, "payment_keys");
+    command_path(app.keys_path, app.config.keys, app.config.data, "keys");
+    command_path(app.blocks_path, app.config.blocks, app.config.data, "blocks");
+    command_path(app.payment_keys_path, app.config.payment_keys, app.config.data, "payment_keys");
 
     static const int heard[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
     sigset_t signals;

@@ -325,6 +325,15 @@ void external_close(struct external *external)
     free(external);
 }
 
+enum fault people_external_try(const struct people_external *options)
+{
+    struct external *external = NULL;
+    if (options->key_path[0] == '\0') return FAULT_NONE;
+    enum fault fault = external_open(&external, options);
+    external_close(external);
+    return fault;
+}
+
 /* A thread's desk. */
 
 enum fault external_desk_open(struct external_desk **out, struct external *external)

@@ -1,4 +1,5 @@
-/* keys: what signs tokens, from the environment or from a file that only its owner may read. Inside this room only. */
+/* keys: what signs tokens, from the environment or from a file that only its owner may read. Inside this room,
+ * and for the command that looks at options. */
 #ifndef STAMPEDE_PEOPLE_KEYS_H
 #define STAMPEDE_PEOPLE_KEYS_H
 

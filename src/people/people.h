@@ -34,6 +34,9 @@ struct people_external {
 /* What is wrong with these, as a sentence; NULL: nothing, or there is no such provider. Its keys are not looked at. */
 const char *people_external_objection(const struct people_external *options);
 
+/* Whether its keys can be used, too: read as people_open() would. What is wrong has been logged. */
+enum fault people_external_try(const struct people_external *options) MUST_USE;
+
 struct people_options {
     const struct ledger_place *ledger; /* its path outlives people */
     const char *key_path; /* file of signing keys, one "kid hexbytes" a line, newest first; made 0600 when missing */

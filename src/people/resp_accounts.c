@@ -169,14 +169,25 @@ static bool entries_take(struct resp_accounts *accounts, const struct entries *e
     return true;
 }
 
-static enum fault file_load(struct resp_accounts *accounts)
+/* Names point into text, which is released after use, also after a fault. */
+static enum fault file_read(const struct resp_accounts *accounts, struct entries *entries, struct slice *text)
 {
     const struct secret_file file = { .room = "people", .path = accounts->path, .what = "passwords of RESP accounts" };
-    struct slice text;
-    enum fault fault = secret_file_read(&file, &text);
-    if (fault != FAULT_NONE) return fault;
+    enum fault fault = secret_file_read(&file, text);
+    return fault != FAULT_NONE ? fault : entries_read(accounts, entries, *text);
+}
+
+static void file_forget(struct entries *entries, struct slice text)
+{
+    OPENSSL_cleanse(entries, sizeof *entries);
+    secret_file_release(text);
+}
+
+static enum fault file_load(struct resp_accounts *accounts)
+{
+    struct slice text = { NULL, 0 };
     struct entries entries;
-    fault = entries_read(accounts, &entries, text);
+    enum fault fault = file_read(accounts, &entries, &text);
     if (fault == FAULT_NONE) fault = names_keep(accounts, &entries);
     if (fault == FAULT_NONE) {
         pthread_mutex_lock(&accounts->lock);
@@ -187,21 +198,40 @@ static enum fault file_load(struct resp_accounts *accounts)
             fault = FAULT_SPACE;
         }
     }
-    OPENSSL_cleanse(&entries, sizeof entries);
-    secret_file_release(text);
+    file_forget(&entries, text);
+    return fault;
+}
+
+static struct resp_accounts *accounts_make(const struct resp_accounts_options *options)
+{
+    struct resp_accounts *accounts = calloc(1, sizeof *accounts);
+    if (accounts == NULL) return NULL;
+    pthread_mutex_init(&accounts->lock, NULL);
+    snprintf(accounts->path, sizeof accounts->path, "%s", options->path);
+    size_t provider_len = strcspn(options->issuer, ":");
+    if (provider_len < sizeof accounts->provider) memcpy(accounts->provider, options->issuer, provider_len);
+    return accounts;
+}
+
+enum fault resp_accounts_try(const struct resp_accounts_options *options)
+{
+    struct slice text = { NULL, 0 };
+    struct entries entries;
+    if (options->path[0] == '\0') return FAULT_NONE;
+    struct resp_accounts *accounts = accounts_make(options);
+    if (accounts == NULL) return FAULT_MEMORY;
+    enum fault fault = file_read(accounts, &entries, &text);
+    file_forget(&entries, text);
+    resp_accounts_close(accounts);
     return fault;
 }
 
 enum fault resp_accounts_open(struct resp_accounts **out, const struct resp_accounts_options *options)
 {
     *out = NULL;
-    struct resp_accounts *accounts = calloc(1, sizeof *accounts);
+    struct resp_accounts *accounts = accounts_make(options);
     if (accounts == NULL) return FAULT_MEMORY;
-    pthread_mutex_init(&accounts->lock, NULL);
-    snprintf(accounts->path, sizeof accounts->path, "%s", options->path);
     accounts->place = *options->ledger;
-    size_t provider_len = strcspn(options->issuer, ":");
-    if (provider_len < sizeof accounts->provider) memcpy(accounts->provider, options->issuer, provider_len);
     enum fault fault = FAULT_NONE;
     if (options->path[0] != '\0') {
         fault = file_load(accounts);

@@ -42,6 +42,8 @@ struct resp_accounts_options {
     const char *issuer;                /* of the identity provider; empty: there is none */
 };
 
+/* Whether the file can be used, as far as no ledger has to be asked. What is wrong has been logged, as below. */
+enum fault resp_accounts_try(const struct resp_accounts_options *options) MUST_USE;
 /* FAULT_CONFIG has been logged, with the number of the line and never what it says. */
 enum fault resp_accounts_open(struct resp_accounts **out, const struct resp_accounts_options *options) MUST_USE;
 void resp_accounts_close(struct resp_accounts *accounts); /* NULL is fine */
