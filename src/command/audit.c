@@ -8,6 +8,7 @@
  * a later end of the same order, which only an expired or a cancelled one may have, takes the place of the first.
  *
  * Notices to sellers, events and their subscribers are in the ledger alone: those are held against the rest of it. */
+#include "base/log.h"
 #include "base/random.h"
 #include "command/audit_shared.h"
 #include "command/command.h"
@@ -465,7 +466,10 @@ static int audit_nodes(const struct config *config)
     if (!command_places(&places, config)) return EXIT_USAGE;
     if (places.ledger.path != NULL && access(places.ledger.path, F_OK) != 0) return code;
     places.ledger.patient = true;
-    if (ledger_open(&ledger, &places.ledger, LEDGER_READER) != FAULT_NONE) return code; /* the audit itself says why */
+    log_keep_only(places.ledger.path != NULL); /* why a file cannot be opened is said by the audit itself */
+    enum fault fault = ledger_open(&ledger, &places.ledger, LEDGER_READER);
+    log_keep_only(false);
+    if (fault != FAULT_NONE) return code;
     if (ledger_agreed(ledger, AGREED_GATE, kept) == FAULT_NONE && kept[0] != '\0') code = audit_shared(ledger);
     ledger_close(ledger);
     return code;
@@ -478,8 +482,8 @@ int command_audit(int argc, char **argv)
     if (!command_options(&config, argc, argv)) return EXIT_USAGE;
     int nodes = audit_nodes(&config);
     if (nodes >= 0) return nodes;
-    if (!command_lock(&config, &lock_fd)) return EXIT_FAILED;
+    if (!command_lock_reading(&config, &lock_fd)) return EXIT_FAILED;
     int code = audit_run(&config);
-    close(lock_fd);
+    if (lock_fd >= 0) close(lock_fd);
     return code;
 }

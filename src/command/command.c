@@ -5,7 +5,10 @@
 #include "gateway/pages.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool command_options(struct config *config, int argc, char **argv)
@@ -16,15 +19,35 @@ bool command_options(struct config *config, int argc, char **argv)
     return false;
 }
 
+static bool folder_good(const struct config *config, int rights)
+{
+    struct stat about;
+    int error = access(config->data, rights) != 0 ? errno : 0;
+    if (stat(config->data, &about) == 0 && !S_ISDIR(about.st_mode)) error = ENOTDIR;
+    if (error != 0)
+        fprintf(stderr, "stampede: cannot use the data folder %s: %s; name it with --data\n", config->data, strerror(error));
+    return error == 0;
+}
+
 bool command_lock(const struct config *config, int *lock_fd)
 {
-    if (access(config->data, R_OK | W_OK | X_OK) != 0) {
-        fprintf(stderr, "stampede: cannot use the data folder %s: %s; name it with --data\n", config->data, strerror(errno));
-        return false;
-    }
     long pid = 0;
-    enum fault fault = disk_lock_folder(config->data, lock_fd, &pid);
-    return fault == FAULT_NONE;
+    return folder_good(config, R_OK | W_OK | X_OK) && disk_lock_folder(config->data, lock_fd, &pid) == FAULT_NONE;
+}
+
+bool command_lock_reading(const struct config *config, int *lock_fd)
+{
+    char path[COMMAND_PATH_BYTES];
+    *lock_fd = -1;
+    if (!folder_good(config, R_OK | X_OK)) return false;
+    command_path(path, "", config->data, "lock");
+    if (access(path, F_OK) != 0) return true;
+    if (access(path, W_OK) == 0) return command_lock(config, lock_fd);
+    *lock_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*lock_fd < 0 || flock(*lock_fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
+    fprintf(stderr, "stampede: %s is in use: stop the server, or choose another folder with --data\n", config->data);
+    close(*lock_fd);
+    return false;
 }
 
 int command_routes(int argc, char **argv)

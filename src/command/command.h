@@ -54,5 +54,8 @@ enum { COMMAND_SCRIPT_SPEND = GATE_SCRIPT_COUNT, COMMAND_SCRIPT_GOSSIP, COMMAND_
 const char *command_gate_objection(const struct config *config);
 /* Locks the data folder, which must be there and not be in use. False: said why on standard error. */
 bool command_lock(const struct config *config, int *lock_fd);
+/* The same for one who only reads, also where nobody can write, and leaves nothing behind: *lock_fd is -1 where there is
+ * nothing to lock, because no server has ever run there or its lock is not for us to see. */
+bool command_lock_reading(const struct config *config, int *lock_fd);
 
 #endif

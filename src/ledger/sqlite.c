@@ -10,9 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define URI_BYTES_MAX 4096
 
 enum fault sqlite_fault(struct ledger *ledger, int rc, const char *doing)
 {
@@ -87,28 +91,97 @@ static enum fault wal_enter(struct ledger *ledger)
     return rc == SQLITE_OK ? FAULT_NONE : sqlite_fault(ledger, rc, "entering WAL mode");
 }
 
+static bool folder_is_writable(const char *path)
+{
+    char *folder = strdup(path);
+    bool writable = folder != NULL && access(dirname(folder), W_OK) == 0;
+    free(folder);
+    return writable;
+}
+
+static off_t size_of(const char *path, const char *ending)
+{
+    char name[URI_BYTES_MAX];
+    struct stat about;
+    int len = snprintf(name, sizeof(name), "%s%s", path, ending);
+    return len < (int)sizeof(name) && stat(name, &about) == 0 ? about.st_size : -1;
+}
+
+/* Where nobody can write, SQLite cannot make the index of its log, and opens a file in WAL mode only when told that it does
+ * not change. That is right where there is no log, or nothing in it; one with an index may be in use by somebody else. */
+static bool file_is_still(const char *path)
+{
+    off_t log = size_of(path, "-wal");
+    return log < 0 || (log == 0 && size_of(path, "-shm") < 0);
+}
+
+static bool uri_make(char out[URI_BYTES_MAX], const char *path)
+{
+    size_t len = (size_t)snprintf(out, URI_BYTES_MAX, "file:%s", path[0] == '/' ? "//" : "");
+    for (const char *at = path; *at != '\0'; at++) {
+        if (len + sizeof("%00?immutable=1") > URI_BYTES_MAX) return false;
+        bool special = strchr("?#%", *at) != NULL;
+        len += (size_t)snprintf(out + len, URI_BYTES_MAX - len, special ? "%%%02X" : "%c", (unsigned char)*at);
+    }
+    snprintf(out + len, URI_BYTES_MAX - len, "?immutable=1");
+    return true;
+}
+
+/* Where the file or its folder cannot be written. Of a log that has to be recovered first SQLite says next to nothing. */
+static enum fault still_open(struct ledger *ledger)
+{
+    char uri[URI_BYTES_MAX];
+    sqlite3 *db;
+    bool still = file_is_still(ledger->path) && uri_make(uri, ledger->path);
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (still ? SQLITE_OPEN_URI : 0);
+    int rc = sqlite3_open_v2(still ? uri : ledger->path, &db, flags, NULL);
+    ledger->connection = db;
+    if (rc == SQLITE_OK) rc = sqlite3_exec(db, "SELECT 1 FROM sqlite_schema LIMIT 1", NULL, NULL, NULL);
+    int primary = rc & 0xff;
+    if (still || rc == SQLITE_OK || primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB)
+        return rc == SQLITE_OK ? FAULT_NONE : sqlite_fault(ledger, rc, "opening");
+    log_error("ledger",
+              "%s has a log, %s-wal, that has to be recovered, and nothing can be written there: copy the data folder "
+              "to where it can be written",
+              ledger->path, ledger->path);
+    return FAULT_LEDGER;
+}
+
+static enum fault writable_open(struct ledger *ledger)
+{
+    sqlite3 *db;
+    int rc = sqlite3_open_v2(ledger->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    ledger->connection = db; /* also after a fault, to say which */
+    return rc == SQLITE_OK ? FAULT_NONE : sqlite_fault(ledger, rc, "opening");
+}
+
+static enum fault settings_run(struct ledger *ledger, const char *sql)
+{
+    int rc = sqlite3_exec(sqlite_of(ledger), sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? FAULT_NONE : sqlite_fault(ledger, rc, "setting up the connection");
+}
+
 static enum fault sqlite_open(struct ledger *ledger, enum ledger_mode mode)
 {
     if (mode == LEDGER_OWNER) {
         enum fault made = file_make(ledger->path);
         if (made != FAULT_NONE) return made;
     }
-    sqlite3 *db;
-    int rc = sqlite3_open_v2(ledger->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
-    ledger->connection = db; /* also after a fault, to say which */
-    if (rc != SQLITE_OK) return sqlite_fault(ledger, rc, "opening");
-    sqlite3_busy_handler(db, on_busy, ledger);
+    bool still = mode == LEDGER_READER && access(ledger->path, R_OK) == 0 &&
+                 (access(ledger->path, W_OK) != 0 || !folder_is_writable(ledger->path));
+    enum fault fault = still ? still_open(ledger) : writable_open(ledger);
+    if (fault != FAULT_NONE) return fault;
+    sqlite3_busy_handler(sqlite_of(ledger), on_busy, ledger);
 
-    enum fault fault = FAULT_NONE;
     if (mode == LEDGER_OWNER) fault = wal_enter(ledger);
     /* synchronous=FULL: a commit that has returned is on the disk (P3, P4). The log is cut back after a burst. */
     if (fault == FAULT_NONE)
-        fault = sqlite_run(ledger, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;"
-                                   "PRAGMA wal_autocheckpoint = 8000; PRAGMA journal_size_limit = 67108864;"
-                                   "PRAGMA temp_store = MEMORY");
+        fault = settings_run(ledger, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;"
+                                     "PRAGMA wal_autocheckpoint = 8000; PRAGMA journal_size_limit = 67108864;"
+                                     "PRAGMA temp_store = MEMORY");
     if (fault == FAULT_NONE)
-        fault = sqlite_run(ledger, mode == LEDGER_READER ? "PRAGMA cache_size = -8192; PRAGMA query_only = ON"
-                                                         : "PRAGMA cache_size = -32768");
+        fault = settings_run(ledger, mode == LEDGER_READER ? "PRAGMA cache_size = -8192; PRAGMA query_only = ON"
+                                                           : "PRAGMA cache_size = -32768");
     if (fault == FAULT_NONE) fault = mode == LEDGER_OWNER ? schema_make(ledger) : schema_check(ledger);
     return fault;
 }
