@@ -105,3 +105,19 @@ def test_what_a_seller_has_changed_at_one_node_a_look_at_another_tells(ways):
     two.show(nobody)
     assert one.act(nobody, "close").status == 200
     assert two.show(nobody)["state"] == "closed", "one that is over at once"
+
+
+def test_an_order_of_a_sale_that_was_just_made_is_found_at_the_other_node():
+    """With ack = gate it may stand in Redis only, in a sale that the other node has not heard of yet."""
+    with Nodes("--ack", "gate") as nodes:
+        one, two = map(Shop, (nodes.start(), nodes.start()))
+        provider = Provider(two.server)
+        for turn in range(20):
+            sale = one.sale(stock=1, price=7, currency="EUR", pay_within_s=600)["id"]
+            order = one.win(sale, "ann")
+            if turn % 2:
+                provider.paid(two.client, order)
+            else:
+                assert two.client.post(f"/v1/orders/{order['no']}/cancel", None, two.buyer("ann")).status == 200
+        one.close()
+        two.close()

@@ -22,18 +22,23 @@ static enum fault sales_meet(struct remote *remote, struct ledger *ledger)
     return fault;
 }
 
+/* An order that is to be looked for in Redis may be of such a sale. */
+static enum fault search_prepare(struct change *change, struct ledger *ledger)
+{
+    bool sought = change->verdict == VERDICT_NO_SUCH_ORDER && search_is_possible(change);
+    return sought ? sales_meet(change->lane->remote, ledger) : FAULT_NONE;
+}
+
 static enum fault order_read(struct change *change, struct ledger *ledger)
 {
-    struct remote *remote = change->lane->remote;
     struct ledger_order row;
     bool found;
     enum fault fault = ledger_order(ledger, change->order_no, &row, &found);
-    if (fault == FAULT_NONE && !found && search_is_possible(change)) fault = sales_meet(remote, ledger);
     if (fault != FAULT_NONE) return fault;
     change->verdict = found ? VERDICT_DONE : VERDICT_NO_SUCH_ORDER;
     if (found) change->order = row.order;
     change->ended_ms = found ? row.ended_ms : 0;
-    return FAULT_NONE;
+    return search_prepare(change, ledger);
 }
 
 /* One line of the orders in Redis. */
@@ -131,7 +136,8 @@ static enum fault pay_work(struct change *change, struct ledger *ledger)
 {
     const struct ledger_payment ask = { change->payment, change->refund ? NULL : &change->retake };
     change->retake.kind = 0;
-    return ledger_pay(ledger, &ask, &change->verdict, &change->order, &change->errand);
+    enum fault fault = ledger_pay(ledger, &ask, &change->verdict, &change->order, &change->errand);
+    return fault != FAULT_NONE ? fault : search_prepare(change, ledger);
 }
 
 /* The order was told of and is about to be filed: whoever pays that fast waits for it. */
@@ -273,7 +279,8 @@ static void cancel_begin(struct change *change);
 
 static enum fault cancel_work(struct change *change, struct ledger *ledger)
 {
-    return ledger_cancel(ledger, &change->cancel, &change->verdict, &change->order, &change->errand);
+    enum fault fault = ledger_cancel(ledger, &change->cancel, &change->verdict, &change->order, &change->errand);
+    return fault != FAULT_NONE ? fault : search_prepare(change, ledger);
 }
 
 /* Where the ledger said no because the order is another's, it is not waited for. */
