@@ -24,14 +24,20 @@ enum fault shared_run(struct ledger *ledger, enum fault (*work)(struct ledger *l
     }
 }
 
-enum fault refusal_insert(struct ledger *ledger, uint64_t number, uint64_t sale_id)
+/* A statement that writes, with two numbers. */
+static enum fault numbers_write(struct ledger *ledger, enum statement id, uint64_t first, uint64_t second)
 {
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_REFUSAL_INSERT, &s);
+    enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, number);
-    bind_number(s, 2, sale_id);
-    return statement_close(ledger, STATEMENT_REFUSAL_INSERT, cursor_step(s));
+    bind_number(s, 1, first);
+    bind_number(s, 2, second);
+    return statement_close(ledger, id, cursor_step(s));
+}
+
+enum fault refusal_insert(struct ledger *ledger, uint64_t number, uint64_t sale_id)
+{
+    return numbers_write(ledger, STATEMENT_REFUSAL_INSERT, number, sale_id);
 }
 
 enum fault shared_vouch(struct ledger *ledger, uint64_t number, uint64_t sale_id)
@@ -102,10 +108,5 @@ enum fault buyer_grabs(struct ledger *ledger, const struct ledger_key *buyer, ui
 
 enum fault order_nth(struct ledger *ledger, uint64_t order_no, uint32_t nth)
 {
-    struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_ORDER_NTH, &s);
-    if (fault != FAULT_NONE) return fault;
-    bind_number(s, 1, order_no);
-    bind_number(s, 2, nth);
-    return statement_close(ledger, STATEMENT_ORDER_NTH, cursor_step(s));
+    return numbers_write(ledger, STATEMENT_ORDER_NTH, order_no, nth);
 }
