@@ -1,4 +1,5 @@
 /* serve: the start order as a list, the stop order reversed. Only this file knows every room. */
+#include "base/clock.h"
 #include "base/disk.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -22,6 +23,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CLERK_STOP_MS 10000
@@ -423,12 +425,26 @@ static bool disk_has_failed(struct app *app)
 }
 
 /* Until told to stop; the exit code. */
+/* The next signal; none, 0, where something is to be done by then. */
+static int signal_await(const sigset_t *signals, uint64_t until_ms)
+{
+    int number = 0;
+    if (until_ms == 0) return sigwait(signals, &number) == 0 ? number : 0;
+    uint64_t now_ms = mono_ms(), left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    const struct timespec left = { .tv_sec = (time_t)(left_ms / 1000), .tv_nsec = (long)(left_ms % 1000) * 1000000 };
+    number = sigtimedwait(signals, NULL, &left);
+    return number > 0 ? number : 0;
+}
+
 static int app_wait(struct app *app, const sigset_t *signals, int argc, char **argv)
 {
-    for (;;) {
-        int number = 0;
-        if (sigwait(signals, &number) != 0) continue;
-        if (number == SIGHUP) {
+    for (uint64_t settle_ms = shop_publishing_ask(&app->shop);;) {
+        int number = signal_await(signals, settle_ms);
+        if (number == 0) {
+            if (settle_ms == 0 || mono_ms() < settle_ms) continue; /* interrupted */
+            shop_publishing_settle(&app->shop);
+            settle_ms = 0;
+        } else if (number == SIGHUP) {
             app_reload(app, argc, argv);
         } else if (number == SIGUSR2 && disk_has_failed(app)) {
             log_error("main", "the disk failed: nothing can be promised any more; stopping");
@@ -476,7 +492,6 @@ int command_serve(int argc, char **argv)
         printf("listening http=%s%s%s\n", app.server->address, resp[0] != '\0' ? " resp=" : "", resp);
         fflush(stdout);
         ledger_watch_started(app.watch);
-        shop_publishing_settle(&app.shop);
         code = app_wait(&app, &signals, argc, argv);
         ledger_watch_end(app.watch);
     }

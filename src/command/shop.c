@@ -13,8 +13,6 @@
 #include "wire/jwt.h"
 
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -284,27 +282,26 @@ enum fault shop_publishing_begin(const struct shop *shop)
     return ledger_publishing_set(shop->ledger, &publishing, gate_now_ms(shop->gate));
 }
 
-/* For so long, or until it is told to stop: false. */
-static bool publishers_wait(void)
+static void publishing_unsaid(void)
 {
-    for (uint64_t until_ms = mono_ms() + PUBLISHERS_WAIT_MS; mono_ms() < until_ms;) {
-        sigset_t pending;
-        if (sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1))
-            return false;
-        (void)poll(NULL, 0, 100);
-    }
-    return true;
+    log_warn("main", "the ledger did not say whether events are published: it stays as it is");
+}
+
+uint64_t shop_publishing_ask(const struct shop *shop)
+{
+    enum publishing_state before;
+    if (shop_publishes(shop) || !shop->place->shared) return 0;
+    enum fault fault = ledger_publishing_turn(shop->ledger, PUBLISHING_ASKED, gate_now_ms(shop->gate), &before);
+    if (fault != FAULT_NONE) publishing_unsaid();
+    return fault != FAULT_NONE || before == PUBLISHING_OFF ? 0 : mono_ms() + PUBLISHERS_WAIT_MS;
 }
 
 void shop_publishing_settle(const struct shop *shop)
 {
     enum publishing_state before;
-    if (shop_publishes(shop) || !shop->place->shared) return;
-    enum fault fault = ledger_publishing_turn(shop->ledger, PUBLISHING_ASKED, gate_now_ms(shop->gate), &before);
-    if (fault == FAULT_NONE && (before == PUBLISHING_OFF || !publishers_wait())) return;
-    if (fault == FAULT_NONE) fault = ledger_publishing_turn(shop->ledger, PUBLISHING_OFF, gate_now_ms(shop->gate), &before);
+    enum fault fault = ledger_publishing_turn(shop->ledger, PUBLISHING_OFF, gate_now_ms(shop->gate), &before);
     if (fault != FAULT_NONE)
-        log_warn("main", "the ledger did not say whether events are published: it stays as it is");
+        publishing_unsaid();
     else if (before == PUBLISHING_ASKED)
         log_warn("main", "events were published until now, and from now on are not: no node that runs has publish");
     else if (before == PUBLISHING_ON)

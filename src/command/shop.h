@@ -39,10 +39,11 @@ enum fault shop_agree_keys(const struct shop *shop, const struct jwt_ring *ring)
 /* A payment must be taken at every node: one that has other secrets than the one before it says so in the log. */
 enum fault shop_compare_payments(const struct shop *shop, struct payment_keys *keys) MUST_USE;
 
-/* Whether events are published. begin: before anything is filed; settle: once this node serves, which no node that failed to
- * start gets to. A node of several that does not publish asks the others then whether any of them does, and turns it off if
- * none has said so after some seconds; or leaves it, if it is told to stop meanwhile. Signals are blocked. */
+/* Whether events are published. begin: before anything is filed. ask: once this node serves, which no node that failed to
+ * start gets to; a node of several that does not publish asks the others whether any of them does, and settles it at the
+ * monotonic time that is answered; 0: there is nothing to settle. settle: turns it off if none has said so. */
 enum fault shop_publishing_begin(const struct shop *shop) MUST_USE;
+uint64_t shop_publishing_ask(const struct shop *shop);
 void shop_publishing_settle(const struct shop *shop);
 
 /* What one user and one address may send counts on all nodes together; nothing to do where there is one. */
