@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,7 @@ void journal_append(struct journal *journal, const struct decision *decision, ui
 
 void journal_urge(struct journal *journal)
 {
+    atomic_store_explicit(&journal->urged_cpu, sched_getcpu(), memory_order_relaxed);
     pthread_mutex_lock(journal->options.lock);
     const uint64_t seq = atomic_load_explicit(&journal->seq_appended, memory_order_relaxed);
     atomic_store_explicit(&journal->seq_urged, seq, memory_order_relaxed);
@@ -275,9 +277,18 @@ static bool work_waits(const struct journal *journal)
            atomic_load_explicit(&journal->prepare_failed, memory_order_relaxed);
 }
 
+/* Whoever urged last, and decides on the processor that the committer runs on, cannot go on while it spins there. Of several
+ * reactors another might; they are known no better than by who came last. */
+static bool spin_is_vain(const struct journal *journal)
+{
+    const int cpu = sched_getcpu();
+    return cpu >= 0 && atomic_load_explicit(&journal->urged_cpu, memory_order_relaxed) == cpu;
+}
+
 static void work_await(struct journal *journal)
 {
-    for (int i = 0; i < SPINS_MAX && !work_waits(journal); i++) {
+    const int spins_max = spin_is_vain(journal) ? 0 : SPINS_MAX;
+    for (int i = 0; i < spins_max && !work_waits(journal); i++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
