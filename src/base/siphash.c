@@ -1,6 +1,6 @@
 #include "base/siphash.h"
 
-/* SipHash-2-4 after Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012). */
+/* SipHash-c-d after Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012). */
 
 struct sip {
     uint64_t v0, v1, v2, v3;
@@ -33,15 +33,16 @@ static inline void sip_round(struct sip *s)
     s->v2 = rotate_left(s->v2, 32);
 }
 
-static inline void sip_word(struct sip *s, uint64_t word)
+static inline void sip_word(struct sip *s, uint64_t word, int rounds)
 {
     s->v3 ^= word;
-    sip_round(s);
-    sip_round(s);
+    for (int i = 0; i < rounds; i++) sip_round(s);
     s->v0 ^= word;
 }
 
-uint64_t siphash(const uint8_t key[16], const void *data, size_t len)
+/* Inlined into both, with the rounds known. */
+static inline __attribute__((always_inline)) uint64_t sip_hash(const uint8_t key[16], const void *data, size_t len,
+                                                               int word_rounds, int end_rounds)
 {
     uint64_t k0 = load_le64(key), k1 = load_le64(key + 8);
     struct sip s = {
@@ -53,14 +54,24 @@ uint64_t siphash(const uint8_t key[16], const void *data, size_t len)
 
     const uint8_t *p = data;
     size_t tail = len % 8;
-    for (size_t left = len / 8; left > 0; left--, p += 8) sip_word(&s, load_le64(p));
+    for (size_t left = len / 8; left > 0; left--, p += 8) sip_word(&s, load_le64(p), word_rounds);
 
     /* The last word is what is left over, with the length in its top byte. */
     uint64_t last = (uint64_t)(len & 0xff) << 56;
     for (size_t i = 0; i < tail; i++) last |= (uint64_t)p[i] << (8 * i);
-    sip_word(&s, last);
+    sip_word(&s, last, word_rounds);
 
     s.v2 ^= 0xff;
-    for (int i = 0; i < 4; i++) sip_round(&s);
+    for (int i = 0; i < end_rounds; i++) sip_round(&s);
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+
+uint64_t siphash(const uint8_t key[16], const void *data, size_t len)
+{
+    return sip_hash(key, data, len, 2, 4);
+}
+
+uint64_t siphash_of_table(const uint8_t key[16], const void *data, size_t len)
+{
+    return sip_hash(key, data, len, 1, 3);
 }

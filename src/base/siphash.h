@@ -1,4 +1,4 @@
-/* siphash: SipHash-2-4, keyed, for tables keyed by users' strings and for digests. */
+/* siphash: SipHash, keyed. 2-4, as it was published, for digests and whatever is not asked for by every request. */
 #ifndef STAMPEDE_BASE_SIPHASH_H
 #define STAMPEDE_BASE_SIPHASH_H
 
@@ -6,5 +6,8 @@
 #include <stdint.h>
 
 uint64_t siphash(const uint8_t key[16], const void *data, size_t len);
+/* 1-3: for tables in memory alone, keyed by users' strings, that a crowd asks: nobody sees a hash, and to flood a table one
+ * would have to guess the key. Half of the rounds. */
+uint64_t siphash_of_table(const uint8_t key[16], const void *data, size_t len);
 
 #endif

@@ -103,6 +103,13 @@ bool text_has_control(struct slice text)
     return false;
 }
 
+bool text_is_printable(struct slice text)
+{
+    size_t plain = plain_len(text); /* looked at once for both */
+    struct slice rest = { text.data + plain, text.len - plain };
+    return utf8_valid(rest) && !text_has_control(rest);
+}
+
 static bool is_blank(char byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\r';

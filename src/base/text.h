@@ -16,6 +16,7 @@ size_t text_from_u64(char out[20], uint64_t value); /* length; no NUL */
 bool utf8_valid(struct slice text);        /* no surrogates, no overlong forms */
 size_t utf8_chars(struct slice text);      /* of valid UTF-8 */
 bool text_has_control(struct slice text);  /* a byte below 0x20, or 0x7f */
+bool text_is_printable(struct slice text); /* valid UTF-8 without a control character */
 struct slice text_trim(struct slice text); /* without the spaces, tabs and carriage returns at its ends */
 
 size_t hex_encode(char *out, const uint8_t *data, size_t len);       /* 2 x len bytes */

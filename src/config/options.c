@@ -343,7 +343,7 @@ static bool integer_set(struct config *config, const struct option *option, stru
 static const char *text_objection(const struct option *option, struct slice value)
 {
     if (value.len >= CONFIG_TEXT_BYTES) return "is too long";
-    if (!utf8_valid(value) || text_has_control(value)) return "has bytes that are not text";
+    if (!text_is_printable(value)) return "has bytes that are not text";
     switch (option->kind) {
     case OPTION_CHOICE:
         return choice_has(option->choices, value) ? NULL : "is one of these words:";

@@ -59,7 +59,7 @@ static bool name_take(char out[PUBLISH_NAME_BYTES_MAX + 1], struct slice text)
     }
     out[len] = '\0';
     struct slice name = { out, len };
-    return len > 0 && utf8_valid(name) && !text_has_control(name);
+    return len > 0 && text_is_printable(name);
 }
 
 /* Letters of a host's name or of an address; who has others in it meant something else. */

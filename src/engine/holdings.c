@@ -39,19 +39,33 @@ void holdings_close(struct holdings *holdings)
     pool_close(&holdings->orders);
 }
 
+/* A number and a text of 64 bytes at most, as one. */
+struct numbered {
+    uint8_t bytes[sizeof(uint64_t) + 64];
+    size_t len;
+};
+
+static void numbered_put(struct numbered *out, uint64_t number, struct slice text)
+{
+    assert(text.len <= sizeof out->bytes - sizeof number);
+    memcpy(out->bytes, &number, sizeof number);
+    if (text.len > 0) memcpy(out->bytes + sizeof number, text.data, text.len);
+    out->len = sizeof number + text.len;
+}
+
 static uint64_t hash_number_and_text(const struct holdings *holdings, uint64_t number, struct slice text)
 {
-    uint8_t bytes[sizeof number + 64];
-    assert(text.len <= 64);
-    memcpy(bytes, &number, sizeof number);
-    if (text.len > 0) memcpy(bytes + sizeof number, text.data, text.len);
-    return siphash(holdings->hash_key, bytes, sizeof number + text.len);
+    struct numbered numbered;
+    numbered_put(&numbered, number, text);
+    return siphash(holdings->hash_key, numbered.bytes, numbered.len);
 }
 
 struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struct slice buyer)
 {
+    struct numbered numbered;
+    numbered_put(&numbered, sale_id, buyer);
     return (struct holder){
-        .hash = hash_number_and_text(holdings, sale_id, buyer),
+        .hash = siphash_of_table(holdings->hash_key, numbered.bytes, numbered.len),
         .slot = (uint32_t)(sale_id % SALES_OPEN_MAX),
         .buyer = buyer,
     };

@@ -137,7 +137,7 @@ static void grab_done(struct gate_ticket *ticket)
 /* 1 to 64 bytes of printable UTF-8. */
 bool grab_key_is_good(struct slice key)
 {
-    return key.len >= 1 && key.len <= IDEMPOTENCY_KEY_BYTES_MAX && utf8_valid(key) && !text_has_control(key);
+    return key.len >= 1 && key.len <= IDEMPOTENCY_KEY_BYTES_MAX && text_is_printable(key);
 }
 
 /* Who the buyer is, as the sale admits. notice NULL: the sale is not in memory. False: has replied. */

@@ -9,7 +9,7 @@ bool query_text(struct request *request, const char *name, char *out, size_t siz
 {
     bool bad = false;
     if (!http_query_get(request->http.query, name, out, size, &bad)) out[0] = '\0';
-    if (!bad && utf8_valid(slice_of(out)) && !text_has_control(slice_of(out))) return true;
+    if (!bad && text_is_printable(slice_of(out))) return true;
     char detail[96];
     snprintf(detail, sizeof detail, "%s must be percent-encoded UTF-8 of at most %zu bytes", name, size - 1);
     reply_problem(request, PROBLEM_BAD_INPUT, detail);

@@ -178,7 +178,7 @@ static void field_read(struct report *out, struct slice name, struct slice value
         { "address", out->address, sizeof out->address },
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (slice_is(name, texts[i].name) && utf8_valid(value) && !text_has_control(value) && value.len < texts[i].size)
+        if (slice_is(name, texts[i].name) && text_is_printable(value) && value.len < texts[i].size)
             snprintf(texts[i].text, texts[i].size, "%.*s", (int)value.len, value.data);
     }
     for (size_t i = 0; i < ROWS; i++) {

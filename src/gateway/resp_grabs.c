@@ -32,7 +32,7 @@ static bool grab_buyer(struct resp_call *call, struct slice user, struct grab *g
 {
     struct slice account = resp_account_name(call);
     size_t prefix = account.len + 1;
-    if (user.len == 0 || user.len > BUYER_BYTES_MAX - prefix || !utf8_valid(user) || text_has_control(user)) {
+    if (user.len == 0 || user.len > BUYER_BYTES_MAX - prefix || !text_is_printable(user)) {
         return grab_refuse(
             call, PROBLEM_BAD_INPUT,
             "user must be printable UTF-8 of 1 byte or more, and with the account and a colon before it at most 64");

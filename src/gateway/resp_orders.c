@@ -169,7 +169,7 @@ void resp_pay(struct resp_call *call)
 {
     struct slice ref = call->argv[2];
     int64_t amount;
-    if (ref.len == 0 || ref.len > PAYMENT_REF_BYTES_MAX || !utf8_valid(ref) || text_has_control(ref)) {
+    if (ref.len == 0 || ref.len > PAYMENT_REF_BYTES_MAX || !text_is_printable(ref)) {
         resp_problem(call, PROBLEM_BAD_INPUT, "ref must be 1 to 64 bytes of printable UTF-8");
         return;
     }
@@ -219,7 +219,7 @@ static void cancel_found(struct resp_call *call, struct resp_slow *slow)
 void resp_cancel(struct resp_call *call)
 {
     struct slice reason = call->argc == 3 ? call->argv[2] : SLICE("");
-    if (reason.len > CANCEL_REASON_BYTES_MAX || !utf8_valid(reason) || text_has_control(reason)) {
+    if (reason.len > CANCEL_REASON_BYTES_MAX || !text_is_printable(reason)) {
         resp_problem(call, PROBLEM_BAD_INPUT, "reason must be at most 200 bytes of printable UTF-8");
         return;
     }

@@ -56,7 +56,7 @@ static bool options_read(struct resp_call *call, int64_t values[CREATE_OPTIONS])
 static const char *name_objection(struct slice name)
 {
     if (name.len == 0 || name.len > SALE_NAME_BYTES_MAX) return "name must have 1 to 128 bytes";
-    if (!utf8_valid(name) || text_has_control(name)) return "name must be printable UTF-8";
+    if (!text_is_printable(name)) return "name must be printable UTF-8";
     size_t digits = 0;
     while (digits < name.len && name.data[digits] >= '0' && name.data[digits] <= '9') digits++;
     return digits == name.len ? "a name of digits alone would be taken for an id" : NULL;

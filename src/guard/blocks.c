@@ -101,8 +101,14 @@ static void reader_leave(struct blocks_reader *reader)
     atomic_store_explicit(&reader->in_hand, NULL, memory_order_release);
 }
 
+static bool list_is_empty(const struct blocks_reader *reader)
+{
+    return !atomic_load_explicit(&reader->blocks->any, memory_order_acquire);
+}
+
 uint64_t blocks_expect_user(struct blocks_reader *reader, struct slice name)
 {
+    if (list_is_empty(reader)) return 0;
     uint64_t hash = block_set_expect_user(reader_enter(reader), name);
     reader_leave(reader);
     return hash;
@@ -110,6 +116,7 @@ uint64_t blocks_expect_user(struct blocks_reader *reader, struct slice name)
 
 bool blocks_has_expected(struct blocks_reader *reader, struct slice name, uint64_t hash)
 {
+    if (list_is_empty(reader)) return false;
     bool has = block_set_has_user(reader_enter(reader), name, hash);
     reader_leave(reader);
     return has;
@@ -117,6 +124,7 @@ bool blocks_has_expected(struct blocks_reader *reader, struct slice name, uint64
 
 bool blocks_has_user(struct blocks_reader *reader, struct slice name)
 {
+    if (list_is_empty(reader)) return false;
     const struct block_set *set = reader_enter(reader);
     bool has = block_set_has_user(set, name, block_set_expect_user(set, name));
     reader_leave(reader);
@@ -125,6 +133,7 @@ bool blocks_has_user(struct blocks_reader *reader, struct slice name)
 
 bool blocks_has_address(struct blocks_reader *reader, const uint8_t address[16])
 {
+    if (list_is_empty(reader)) return false;
     bool has = block_set_has_address(reader_enter(reader), address);
     reader_leave(reader);
     return has;
@@ -139,6 +148,7 @@ void blocks_publish(struct blocks *blocks, struct block_set *set)
 {
     pthread_mutex_lock(&blocks->look);
     struct block_set *old = atomic_exchange(&blocks->set, set);
+    atomic_store(&blocks->any, block_set_count(set) > 0);
     atomic_fetch_add(&blocks->version, 1); /* after the set: whoever reads the new one looks into the new set */
     pthread_mutex_unlock(&blocks->look);
     /* A look-up takes less than a microsecond, so whoever has the old set in hand has it only until it runs again. */

@@ -30,6 +30,7 @@ struct blocks_stamp {
 struct blocks {
     struct blocks_reader readers[THREADS_MAX];
     _Alignas(64) _Atomic(struct block_set *) set;
+    _Atomic bool any;         /* entry is in it: most shops block nobody, and need not say which set they have in hand */
     _Atomic uint64_t version; /* counted up when the set is another */
     pthread_mutex_t change;   /* one at a time reads the file, writes it, publishes what it says */
     pthread_mutex_t look;     /* the set stays while it is listed; taken inside change, if both are */

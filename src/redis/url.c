@@ -188,7 +188,7 @@ bool redis_url_parse(struct redis_place *out, struct slice url, char mistake[RED
 {
     *out = (struct redis_place){ 0 };
     if (url.len > URL_BYTES_MAX) return refuse(mistake, "The Redis URL is too long: 4096 letters at most.");
-    if (url.len == 0 || text_has_control(url) || !utf8_valid(url)) {
+    if (url.len == 0 || !text_is_printable(url)) {
         return refuse(mistake, "The Redis URL is empty or has letters that are no text.");
     }
     if (!scheme_take(out, &url, mistake)) return false;

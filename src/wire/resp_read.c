@@ -159,9 +159,24 @@ static enum resp_progress command_end(struct resp_reader *reader, const char *da
     return RESP_COMMAND;
 }
 
+/* A sign, one or two digits, the end of the line, as nearly all are: how many bytes that takes; 0: it is something else. */
+static size_t tiny_number(const char *data, size_t len, char sign, uint32_t *out)
+{
+    if (len < 5 || data[0] != sign) return 0;
+    uint32_t first = (uint32_t)(uint8_t)data[1] - '0', second = (uint32_t)(uint8_t)data[2] - '0';
+    if (first > 9) return 0;
+    bool alone = second > 9;
+    const char *end = data + (alone ? 2 : 3);
+    if (end[0] != '\r' || end[1] != '\n') return 0;
+    *out = alone ? first : first * 10 + second;
+    return alone ? 4 : 5;
+}
+
 /* A sign, up to four digits, the end of the line: how many bytes that takes; 0: it is something else, or not there yet. */
 static size_t short_number(const char *data, size_t len, char sign, uint32_t *out)
 {
+    size_t tiny = tiny_number(data, len, sign, out);
+    if (tiny > 0) return tiny;
     size_t at = 1;
     uint32_t value = 0;
     if (len < 4 || data[0] != sign) return 0;

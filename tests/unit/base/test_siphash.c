@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
 
 static const uint8_t paper_key[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
@@ -28,6 +30,39 @@ static void the_published_vectors_hold(void **state)
     for (size_t len = 0; len < sizeof want / sizeof want[0]; len++) {
         assert_true(siphash(paper_key, input, len) == want[len]);
     }
+}
+
+static uint64_t openssl_says(EVP_MAC *mac, unsigned word_rounds, unsigned end_rounds, const uint8_t *input, size_t len)
+{
+    size_t size = 8, wrote = 0;
+    uint8_t out[8];
+    OSSL_PARAM params[] = { OSSL_PARAM_construct_size_t(OSSL_MAC_PARAM_SIZE, &size),
+                            OSSL_PARAM_construct_uint(OSSL_MAC_PARAM_C_ROUNDS, &word_rounds),
+                            OSSL_PARAM_construct_uint(OSSL_MAC_PARAM_D_ROUNDS, &end_rounds), OSSL_PARAM_construct_end() };
+    EVP_MAC_CTX *context = EVP_MAC_CTX_new(mac);
+    assert_non_null(context);
+    assert_int_equal(EVP_MAC_init(context, paper_key, sizeof paper_key, params), 1);
+    assert_int_equal(EVP_MAC_update(context, input, len), 1);
+    assert_int_equal(EVP_MAC_final(context, out, &wrote, sizeof out), 1);
+    EVP_MAC_CTX_free(context);
+    assert_int_equal(wrote, sizeof out);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof out; i++) hash |= (uint64_t)out[i] << (8 * i);
+    return hash;
+}
+
+static void both_kinds_are_those_of_openssl(void **state)
+{
+    (void)state;
+    EVP_MAC *mac = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
+    assert_non_null(mac);
+    uint8_t input[200];
+    for (size_t i = 0; i < sizeof input; i++) input[i] = (uint8_t)(i * 101 + 3);
+    for (size_t len = 0; len <= sizeof input; len++) {
+        assert_true(siphash(paper_key, input, len) == openssl_says(mac, 2, 4, input, len));
+        assert_true(siphash_of_table(paper_key, input, len) == openssl_says(mac, 1, 3, input, len));
+    }
+    EVP_MAC_free(mac);
 }
 
 static void the_place_of_the_input_does_not_matter(void **state)
@@ -92,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_vectors_hold),
+        cmocka_unit_test(both_kinds_are_those_of_openssl),
         cmocka_unit_test(the_place_of_the_input_does_not_matter),
         cmocka_unit_test(every_bit_of_key_and_input_counts),
         cmocka_unit_test(buyers_spread_evenly_over_buckets),

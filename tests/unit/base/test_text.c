@@ -299,6 +299,27 @@ static void trimming_takes_blanks_from_the_ends_alone(void **state)
     assert_int_equal(text_trim(rows[sizeof(rows) / sizeof(*rows) - 1].text).len, 2); /* a NUL is no blank */
 }
 
+/* Wherever the byte that decides stands, and whatever stands before it. */
+static void printable_is_valid_without_a_control_character(void **state)
+{
+    (void)state;
+    static const char *const parts[] = { "a",    "12345678", "\xe6\x8a\xa2", "\xf0\x9f\x8e\xab", "\x7f", "\x1f", "\xc3",
+                                         "\x80", "~ " };
+    for (size_t i = 0; i < 9 * 9 * 9 * 9; i++) {
+        char text[64];
+        size_t len = 0;
+        for (size_t rest = i, part = 0; part < 4; part++, rest /= 9) {
+            const struct slice piece = slice_of(parts[rest % 9]);
+            memcpy(text + len, piece.data, piece.len);
+            len += piece.len;
+        }
+        const struct slice slice = { text, len };
+        assert_int_equal(text_is_printable(slice), utf8_valid(slice) && !text_has_control(slice));
+    }
+    assert_true(text_is_printable(SLICE("")));
+    assert_false(text_is_printable((struct slice){ "a\0b", 3 }));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +334,7 @@ int main(void)
         cmocka_unit_test(base64url_has_the_known_answers),
         cmocka_unit_test(base64url_refuses_what_it_would_not_write),
         cmocka_unit_test(base64url_is_one_to_one),
+        cmocka_unit_test(printable_is_valid_without_a_control_character),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
