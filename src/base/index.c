@@ -1,7 +1,6 @@
 #include "base/index.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 
 #define BUCKETS_MIN UINT32_C(64)
 #define BUCKETS_MAX (UINT32_C(1) << 31)
@@ -56,6 +55,13 @@ void index_close(struct index *index)
 {
     region_close(&index->buckets);
     *index = (struct index){ 0 };
+}
+
+bool index_make_ready(struct index *index, uint32_t part)
+{
+    size_t ready = region_make_ready(&index->buckets, part);
+    if (ready > 0) atomic_store_explicit(&index->bytes_ready, ready, memory_order_relaxed);
+    return ready > 0;
 }
 
 void index_put(struct index *index, uint32_t cell)
@@ -130,5 +136,7 @@ uint32_t index_next(const struct index *index, uint32_t cell)
 
 uint64_t index_bytes(const struct index *index)
 {
-    return region_touched(&index->buckets, index->puts);
+    uint64_t touched = region_touched(&index->buckets, index->puts);
+    uint64_t bytes = touched + atomic_load_explicit(&index->bytes_ready, memory_order_relaxed);
+    return bytes < index->buckets.size ? bytes : index->buckets.size;
 }

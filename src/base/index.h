@@ -5,13 +5,14 @@
  * at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps the hash
  * and the chain link of an entry is told by two offsets into its cells.
  *
- * Not for several threads at once, but for index_may_have() and index_prefetch(): a bucket is never empty, not even for a
- * moment, while something is in it. */
+ * Not for several threads at once, but for index_may_have(), index_prefetch() and index_make_ready(): a bucket is never
+ * empty, not even for a moment, while something is in it. */
 #ifndef STAMPEDE_BASE_INDEX_H
 #define STAMPEDE_BASE_INDEX_H
 
 #include "base/pool.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct index {
@@ -22,6 +23,7 @@ struct index {
     uint32_t mask;        /* of the hash; one less than there are buckets */
     uint32_t count;
     uint64_t puts; /* ever */
+    _Atomic uint64_t bytes_ready;
 };
 
 enum fault index_open(struct index *index, const struct pool *cells, uint32_t hash_offset, uint32_t link_offset) MUST_USE;
@@ -30,6 +32,8 @@ enum fault index_open(struct index *index, const struct pool *cells, uint32_t ha
 enum fault index_open_sparse(struct index *index, const struct pool *cells, uint32_t hash_offset,
                              uint32_t link_offset) MUST_USE;
 void index_close(struct index *index);
+/* As region_make_ready() of its buckets. False: there is no such part, or no memory for it. */
+bool index_make_ready(struct index *index, uint32_t part);
 void index_put(struct index *index, uint32_t cell); /* its hash is set; it may share it with others */
 void index_remove(struct index *index, uint32_t cell);
 void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /* equal hashes */

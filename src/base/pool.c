@@ -25,7 +25,7 @@ enum fault pool_open(struct pool *pool, uint32_t cell_bytes, uint32_t cells_max)
 static void pool_extend(struct pool *pool)
 {
     size_t begin = (size_t)(pool->ready + 1) * pool->cell_bytes, end = begin + EXTEND_BYTES;
-    region_populate(&pool->region, begin, end);
+    (void)region_populate(&pool->region, begin, end);
     pool->ready += EXTEND_BYTES / pool->cell_bytes;
 }
 

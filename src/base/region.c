@@ -8,9 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define HUGE_BYTES ((size_t)2 << 20)
+
 /* NORESERVE: the tables are sized for the largest crowd we allow and mostly stay untouched; without it the kernel would
  * refuse a reservation larger than the machine's memory. Huge pages are refused, which some systems give unasked, unless by
- * region_huge(): a server with one small sale stays small. */
+ * region_huge() or region_make_ready(): a server with one small sale stays small. */
 enum fault region_open(struct region *region, size_t size)
 {
     assert(size > 0);
@@ -35,17 +37,32 @@ void region_huge(struct region *region)
     (void)madvise(region->base, region->size, MADV_HUGEPAGE);
 }
 
-/* Where the system does not know how, pages come at their first touch. */
-void region_populate(struct region *region, size_t begin, size_t end)
+bool region_populate(struct region *region, size_t begin, size_t end)
 {
 #ifdef MADV_POPULATE_WRITE
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (end > region->size) end = region->size;
     begin = begin / page * page;
-    if (begin < end) (void)madvise(region->base + begin, end - begin, MADV_POPULATE_WRITE);
+    return begin >= end || madvise(region->base + begin, end - begin, MADV_POPULATE_WRITE) == 0;
 #else
     (void)region, (void)begin, (void)end;
+    return false;
 #endif
+}
+
+/* Parts begin where huge pages can. Only the part at hand may have them: else whoever touches another one first would wait
+ * until the system has found and cleared 2 MB. */
+size_t region_make_ready(struct region *region, uint32_t part)
+{
+    size_t before = (uintptr_t)region->base % HUGE_BYTES; /* of the first huge page, which is not the region's */
+    size_t begin = part == 0 ? 0 : (size_t)part * HUGE_BYTES - before;
+    size_t end = ((size_t)part + 1) * HUGE_BYTES - before;
+    if (begin >= region->size) return 0;
+    if (end > region->size) end = region->size;
+    (void)madvise(region->base + begin, end - begin, MADV_HUGEPAGE);
+    if (region_populate(region, begin, end)) return end;
+    (void)madvise(region->base + begin, end - begin, MADV_NOHUGEPAGE);
+    return 0;
 }
 
 uint64_t region_touched(const struct region *region, uint64_t touches)

@@ -247,14 +247,10 @@ static void blocks_stop(struct app *app)
     blocks_close(app->blocks);
 }
 
-/* The rest is for the system, and for what is not counted as ours: pages of files, buffers of sockets. */
-#define MEMORY_SHARE_PERCENT 80
-
 static uint64_t memory_cap(const struct config *config)
 {
-    if (config->memory_mb_max > 0) return (uint64_t)config->memory_mb_max << 20;
-    uint64_t cap = memory_machine() / 100 * MEMORY_SHARE_PERCENT;
-    log_info("main", "memory is capped at %" PRIu64 " MiB (memory_mb_max)", cap >> 20);
+    uint64_t cap = shop_memory_max(config);
+    if (config->memory_mb_max == 0) log_info("main", "memory is capped at %" PRIu64 " MiB (memory_mb_max)", cap >> 20);
     return cap;
 }
 

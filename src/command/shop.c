@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "guard/exchange.h"
@@ -39,6 +40,15 @@ void shop_say_ledger_damaged(const struct config *config, const struct ledger_pl
               reason[0] != '\0' ? reason : "it cannot be read, as the line before says", config->data, config->data);
 }
 
+/* The rest is for the system, and for what is not counted as ours: pages of files, buffers of sockets. */
+#define MEMORY_SHARE_PERCENT 80
+
+uint64_t shop_memory_max(const struct config *config)
+{
+    if (config->memory_mb_max > 0) return (uint64_t)config->memory_mb_max << 20;
+    return memory_machine() / 100 * MEMORY_SHARE_PERCENT;
+}
+
 static enum fault local_open(struct shop *shop)
 {
     const struct config *config = shop->config;
@@ -48,6 +58,7 @@ static enum fault local_open(struct shop *shop)
         .segment_bytes = (uint32_t)config->journal_segment_mb << 20,
         .space_bytes_min = (uint64_t)config->space_mb_min << 20,
         .orders_max = (uint32_t)config->orders_max,
+        .memory_bytes_max = shop_memory_max(config),
         .sales_per_seller_max = (uint32_t)config->sales_per_seller_max,
         .on_poison = shop->on_poison,
     };

@@ -22,6 +22,8 @@ struct shop {
 /* Opens the gate and starts it. A fault has been logged, with what to do. */
 enum fault shop_open(struct shop *shop) MUST_USE;
 void shop_close(struct shop *shop);
+/* Bytes that the server may have in memory, by memory_mb_max. */
+uint64_t shop_memory_max(const struct config *config);
 /* The sentence for a ledger that is damaged. reason: empty where it has been logged. */
 void shop_say_ledger_damaged(const struct config *config, const struct ledger_place *place, const char *reason);
 /* Whether the keys stand in Redis where the nodes of this ledger have them; FAULT_CONFIG with a sentence that says what to

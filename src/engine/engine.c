@@ -118,6 +118,11 @@ void engine_each_order(const struct engine *engine, bool (*visit)(void *arg, con
     }
 }
 
+bool engine_make_ready(struct engine *engine, uint32_t part)
+{
+    return holdings_make_ready(&engine->holdings, part);
+}
+
 void engine_usage(const struct engine *engine, struct engine_usage *out)
 {
     *out = (struct engine_usage){

@@ -15,8 +15,8 @@
  *   E5  a purchase token is spent by one win at most, and only by its buyer's in its sale.
  *   E6  a hold ends once: what comes back is what was held (P6).
  *
- * Memory is reserved at open and touched as it is used: about 90 bytes for an order with a 16-byte buyer, 8 more
- * while it is held and 8 where it was paid later, 50 for a purchase token that is not spent. */
+ * Memory is reserved at open and touched as it is used, but for engine_make_ready(): about 90 bytes for an order with a
+ * 16-byte buyer, 8 more while it is held and 8 where it was paid later, 50 for a purchase token that is not spent. */
 #ifndef STAMPEDE_ENGINE_ENGINE_H
 #define STAMPEDE_ENGINE_ENGINE_H
 
@@ -237,6 +237,10 @@ uint64_t engine_token(const struct engine *engine, uint64_t sale_id, struct slic
  * is held shortly. True when none of it is left, false when there is more to do or the sale is not over. Its name stays
  * taken. */
 bool engine_forget(struct engine *engine, uint64_t sale_id, uint32_t orders_max, uint64_t now_ms);
+
+/* By any thread, without the lock, whoever else uses the engine: memory for one part after the other of what a crowd touches
+ * all over, before it comes. False: that was all. Changes no verdict. */
+bool engine_make_ready(struct engine *engine, uint32_t part);
 
 struct engine_usage {
     uint32_t sales, orders, orders_max, tokens;

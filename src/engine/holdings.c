@@ -346,6 +346,11 @@ static uint64_t pool_bytes(const struct pool *pool)
     return (uint64_t)pool->fresh * pool->cell_bytes;
 }
 
+bool holdings_make_ready(struct holdings *holdings, uint32_t part)
+{
+    return index_make_ready(&holdings->by_buyer, part);
+}
+
 uint64_t holdings_bytes(const struct holdings *holdings)
 {
     uint64_t bytes = pool_bytes(&holdings->orders) + texts_bytes(&holdings->texts);

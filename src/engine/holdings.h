@@ -136,6 +136,8 @@ void holdings_drop(struct holdings *holdings, uint32_t *list);
 /* The order in a cell as a value. Its amount follows from the sale: a price never changes once a sale has opened. */
 void holdings_order(const struct holdings *holdings, uint32_t cell, const struct sale *sale, struct order *out);
 
+/* As region_make_ready(), of what every grab touches somewhere else: the index by buyer. False: that was all. */
+bool holdings_make_ready(struct holdings *holdings, uint32_t part);
 uint64_t holdings_bytes(const struct holdings *holdings); /* of memory touched */
 
 #endif

@@ -29,6 +29,7 @@ struct gate_options {
     uint32_t segment_bytes;
     uint64_t space_bytes_min;
     uint32_t orders_max;
+    uint64_t memory_bytes_max;     /* of the whole process; 0: no limit */
     uint32_t sales_per_seller_max; /* upcoming or running; 0: no limit */
     /* Called once, on the committer's thread, when a write or sync has failed: no "won" is said any more (P10). */
     void (*on_poison)(void *arg);

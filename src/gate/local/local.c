@@ -142,6 +142,7 @@ static void change_finish(struct gate_lane *lane, enum verdict verdict, const st
         assert(found);
     }
     pthread_mutex_unlock(&gate->lock);
+    if (verdict == VERDICT_DONE) ready_look(gate, ticket->sale.counts.available);
     ticket->verdict = verdict;
     lane_answer(lane, ticket, seq);
 }

@@ -1,5 +1,5 @@
 /* local: the inside of the gate on one machine, shared by local.c (decisions), hold.c (orders after their win),
- * lane.c (answers) and start.c (recovery). */
+ * lane.c (answers), ready.c (memory) and start.c (recovery). */
 #ifndef STAMPEDE_GATE_LOCAL_LOCAL_H
 #define STAMPEDE_GATE_LOCAL_LOCAL_H
 
@@ -19,6 +19,12 @@ struct local {
     _Atomic uint64_t sale_id_last;
     _Atomic uint64_t past_seq; /* of the newest refund for an order not in memory; 0: all of them are filed */
     uint8_t hash_key[16];
+
+    struct {
+        _Atomic bool begun, stop;
+        bool runs;
+        pthread_t thread;
+    } ready;
 
     /* Of the lane that ends holds. */
     bool expiring;           /* more may be due than have ended */
@@ -75,6 +81,10 @@ uint64_t order_seq(const struct local *gate, const struct order *order);
 void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq);
 /* As sales[].seller has it. */
 uint64_t seller_hash(const struct local *gate, struct slice seller);
+/* Any thread: so many units of a sale are to be had. Where they are enough for a crowd, memory is made ready for it once. */
+void ready_look(struct local *gate, uint32_t units);
+/* When nobody else uses the gate any more. */
+void ready_close(struct local *gate);
 /* The journal's on_durable. */
 void lanes_wake(void *arg, uint64_t seq_durable);
 

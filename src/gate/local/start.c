@@ -89,6 +89,7 @@ static enum fault ledger_damaged(struct journal_damage *damage, const char *reas
 struct identity_check {
     struct local *gate;
     struct journal_damage *damage;
+    uint32_t available_max;
     bool broken;
 };
 
@@ -98,6 +99,8 @@ static bool check_stock(void *arg, const struct sale *sale)
     struct identity_check *check = arg;
     struct local *gate = check->gate;
     const struct sale_counts *c = &sale->counts;
+    bool over = sale_is_closed(sale, engine_time(gate->engine));
+    if (!over && c->available > check->available_max) check->available_max = c->available;
     gate->sales[gate->sale_count].seller = seller_hash(gate, slice_of(sale->seller));
     gate->sales[gate->sale_count++].id = sale->id;
     if (sale_counts_add_up(c)) return true;
@@ -156,6 +159,7 @@ static enum fault local_recover(struct local *gate, struct ledger *ledger, struc
     struct identity_check check = { .gate = gate, .damage = damage };
     engine_each_sale(gate->engine, check_stock, &check);
     if (check.broken) return FAULT_DAMAGE;
+    ready_look(gate, check.available_max);
     log_info("gate", "recovered to decision %" PRIu64 ": %" PRIu64 " filed in the ledger, %" PRIu64 " from the journal",
              engine_seq(gate->engine), filed.seq, engine_seq(gate->engine) - filed.seq);
     return FAULT_NONE;
@@ -243,6 +247,7 @@ void local_close(struct gate *base)
     struct local *gate = local_of(base);
     if (base == NULL) return;
     if (gate->journal != NULL) journal_close(gate->journal);
+    ready_close(gate);
     for (uint32_t i = 0; i < atomic_load(&gate->lane_count); i++) {
         pthread_mutex_destroy(&gate->lanes[i]->wake_lock);
         free(gate->lanes[i]);

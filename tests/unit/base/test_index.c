@@ -223,6 +223,23 @@ static void chains_stay_short_up_to_a_full_pool(void **state)
     world_close(&world);
 }
 
+static void what_is_made_ready_is_counted_and_finds_what_was_there(void **state)
+{
+    (void)state;
+    enum { CELLS = 3000000 };
+    struct world world;
+    world_open(&world, CELLS);
+    for (uint32_t key = 1; key <= 1000; key++) (void)world_put(&world, key, key * 2654435761u);
+    uint64_t touched = index_bytes(&world.index);
+    uint32_t parts = 0;
+    while (index_make_ready(&world.index, parts)) parts++;
+    bool known = region_populate(&world.index.buckets, 0, 1);
+    assert_true(touched < world.index.buckets.size && (known ? parts > 2 : parts == 0));
+    assert_int_equal(index_bytes(&world.index), known ? world.index.buckets.size : touched);
+    for (uint32_t key = 1; key <= 1000; key++) assert_int_not_equal(world_find(&world, key, key * 2654435761u), 0);
+    world_close(&world);
+}
+
 static void what_is_touched_is_counted_up_to_the_whole_table(void **state)
 {
     (void)state;
@@ -375,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_million_random_operations_agree_with_a_plain_array),
         cmocka_unit_test(chains_stay_short_up_to_a_full_pool),
         cmocka_unit_test(what_is_touched_is_counted_up_to_the_whole_table),
+        cmocka_unit_test(what_is_made_ready_is_counted_and_finds_what_was_there),
         cmocka_unit_test(two_indexes_share_the_cells_of_one_pool),
         cmocka_unit_test(nothing_that_is_there_is_ever_denied),
         cmocka_unit_test(a_full_sparse_index_still_denies_some_who_are_not_there),

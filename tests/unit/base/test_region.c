@@ -93,6 +93,33 @@ static void what_is_populated_is_in_memory_zeroed_and_no_more_than_that(void **s
     region_close(&region);
 }
 
+static void what_is_made_ready_is_the_whole_region_and_keeps_what_was_written(void **state)
+{
+    (void)state;
+    const size_t part = (size_t)2 << 20, page = (size_t)sysconf(_SC_PAGESIZE);
+    struct region region;
+    assert_int_equal(region_open(&region, 5 * part / 2), FAULT_NONE);
+    region.base[part + 7] = 42;
+    size_t before = 0, ready;
+    uint32_t parts = 0;
+    while ((ready = region_make_ready(&region, parts)) > 0) {
+        assert_true(ready > before && ready - before <= part);
+        before = ready;
+        parts++;
+    }
+    for (size_t i = 0; i < region.size; i++) assert_int_equal(region.base[i], i == part + 7 ? 42 : 0);
+    assert_int_equal(region_make_ready(&region, UINT32_MAX), 0);
+    bool known = region_populate(&region, 0, page);
+    if (known) assert_in_range(parts, 3, 4); /* as it begins */
+    assert_int_equal(before, known ? region.size : 0);
+    region_close(&region);
+
+    assert_int_equal(region_open(&region, 5 * part / 2), FAULT_NONE);
+    for (uint32_t i = 0; i < 4; i++) (void)region_make_ready(&region, i);
+    assert_int_equal(pages_there(&region, (long)page, 256), known ? 256 : 0);
+    region_close(&region);
+}
+
 static void closing_twice_is_harmless(void **state)
 {
     (void)state;
@@ -119,6 +146,7 @@ int main(void)
         cmocka_unit_test(a_region_begins_at_a_page),
         cmocka_unit_test(reserving_costs_no_memory_until_it_is_touched),
         cmocka_unit_test(what_is_populated_is_in_memory_zeroed_and_no_more_than_that),
+        cmocka_unit_test(what_is_made_ready_is_the_whole_region_and_keeps_what_was_written),
         cmocka_unit_test(closing_twice_is_harmless),
         cmocka_unit_test(more_than_the_address_space_is_a_fault_of_memory),
     };

@@ -25,6 +25,7 @@ void stand_open(struct stand *stand, bool committing)
     const struct gate_options options = { .folder = stand->folder,
                                           .segment_bytes = stand->segment_bytes == 0 ? 1u << 20 : stand->segment_bytes,
                                           .orders_max = stand->orders_max == 0 ? 10000 : stand->orders_max,
+                                          .memory_bytes_max = stand->memory_bytes_max,
                                           .sales_per_seller_max = stand->sales_per_seller_max,
                                           .on_poison = on_poison,
                                           .arg = stand };

@@ -19,6 +19,7 @@ struct stand {
     struct gate_lane *lane;
     _Atomic int wakes;
     uint32_t orders_max;           /* 0: 10000 */
+    uint64_t memory_bytes_max;     /* 0: no limit */
     uint32_t segment_bytes;        /* 0: a megabyte */
     uint32_t sales_per_seller_max; /* 0: as many as they like */
 };
