@@ -8,6 +8,10 @@ nothing, or appends to its log and syncs every second, or syncs before it answer
 SALE.GRAB answers with verdict, number and what is left, which redis-benchmark has to read; SECKILL with one number, as the script
 does. So beside the ratio of the one, which has an aim, stands that of the other.
 
+redis-benchmark has a core to itself, and the server that is asked, whichever it is, has all the others; a turn begins when what
+the one before left to be done is done: our clerk gives way to a rush and files behind it, so no turn pays for filing, as none of
+Redis's pays for the consumer of its stream.
+
 On a machine of two cores redis-benchmark is soon what is measured. So a server that gives every command the same reply and does
 nothing else takes its turns too: no ratio can be above its own."""
 
@@ -38,10 +42,12 @@ redis.call('SADD', KEYS[2], ARGV[1])
 redis.call('XADD', KEYS[3], '*', 'user', ARGV[1], 'sale', ARGV[2], 'order', ARGV[3])
 return 1
 """
+# Of its log, by a process beside it: what a turn leaves to be done would fall into another's.
+NO_REWRITE = ("--auto-aof-rewrite-percentage", "0")
 MODES = {
     "none": ("--save", "", "--appendonly", "no"),
-    "everysec": ("--save", "", "--appendonly", "yes", "--appendfsync", "everysec"),
-    "always": ("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
+    "everysec": ("--save", "", "--appendonly", "yes", "--appendfsync", "everysec", *NO_REWRITE),
+    "always": ("--save", "", "--appendonly", "yes", "--appendfsync", "always", *NO_REWRITE),
 }
 WORDS = {"grab": "ours", "seckill": "ours by SECKILL", "answer": "one that only answers"}
 REPLIES = {"won": "*3\r\n$3\r\nWON\r\n$7\r\n1234567\r\n:999123456\r\n", "sold-out": "*3\r\n$8\r\nSOLD_OUT\r\n$-1\r\n:0\r\n"}
@@ -134,21 +140,24 @@ def cli(port, *words):
         return ""
 
 
-def turn(port, words, pipeline, requests, numbers=BUYERS):
-    """Requests a second; each __rand_int__ in words becomes one of so many numbers."""
+def turn(port, words, pipeline, requests, numbers=BUYERS, core=None):
+    """Requests a second; each __rand_int__ in words becomes one of so many numbers. core: the only one to ask from."""
+    alone = None if core is None else lambda: os.sched_setaffinity(0, {core})
     out = servers.run(["redis-benchmark", "-p", str(port), "-c", str(CONNECTIONS), "-n", str(requests), "-r", str(numbers),
-                       "-P", str(pipeline), "--csv", *map(str, words)], 600)
+                       "-P", str(pipeline), "--csv", *map(str, words)], 600, preexec_fn=alone)
     rate = re.search(r'^"[^"]*","([\d.]+)"', out.splitlines()[-1])
     if not rate:
         raise servers.BenchError(f"redis-benchmark said {out[-500:]!r}")
     return float(rate.group(1))
 
 
-def fresh_turn(side, path, pipeline, requests):
-    """A turn on a sale of its own, begun when the server has done all that the one before left it to do."""
+def fresh_turn(side, path, pipeline, requests, core):
+    """A turn on a sale of its own. What it leaves the server to do is done before the next one's, whoever's that is."""
     words = side.sale(f"{path}-{pipeline}-{time.monotonic_ns()}", STOCK if path == "won" else 0)
     side.rest()
-    return machine.stolen_during(lambda: turn(side.turn_port(), words, pipeline, requests))
+    taken = machine.stolen_during(lambda: turn(side.turn_port(), words, pipeline, requests, core=core))
+    side.rest()
+    return taken
 
 
 def measure(bench):
@@ -158,6 +167,8 @@ def measure(bench):
     answers = {path: Answer(bench.program("answer"), path) for path in REPLIES}
     sides = {"grab": ours, "seckill": Seckill(ours), **{side.mode: side for side in redises}}
     rates, stolen = {}, []
+    core, others = machine.cores_apart(bench.temporary)
+    everywhere = os.sched_getaffinity(0)
 
     def note(path, pipeline, name, one):
         rate, share = machine.quiet(one)
@@ -165,6 +176,7 @@ def measure(bench):
         stolen.append(share)
 
     try:
+        os.sched_setaffinity(0, others or everywhere)
         for side in (ours, *redises, *answers.values()):
             side.start()
         for nth in range(bench.rounds):
@@ -173,11 +185,13 @@ def measure(bench):
                     bench.say(f"resp: round {nth + 1} of {bench.rounds}, {path}, pipeline {pipeline}")
                     requests = REQUESTS_PER_S[path][pipeline] * bench.seconds
                     words = ["SALE.GRAB", "1", "user:__rand_int__"]
-                    note(path, pipeline, "answer", lambda: machine.stolen_during(lambda: turn(answers[path].port, words, pipeline, requests)))
+                    note(path, pipeline, "answer", lambda: machine.stolen_during(
+                        lambda: turn(answers[path].port, words, pipeline, requests, core=core)))
                     for name, side in sorted(sides.items(), reverse=nth % 2 == 1):
                         # As many for each side: who is asked more meets more buyers again, and those cost less.
-                        note(path, pipeline, name, lambda: fresh_turn(side, path, pipeline, requests))
+                        note(path, pipeline, name, lambda: fresh_turn(side, path, pipeline, requests, core))
     finally:
+        os.sched_setaffinity(0, everywhere)
         for side in (ours, *redises, *answers.values()):
             side.stop()
         for folder in (ours.data, *(side.folder for side in redises)):
