@@ -5,8 +5,8 @@
  *   under the decision lock      filling, segment_left, spare_ready, sleeping, gather_enough
  *   the committer                writing, rotate, seq_taken, fd, header, seed, chain, offset
  *   the preparer                 the file of the spare, until spare_ready; the committer from then on
- *   anyone, atomically           seq_appended, seq_durable, poisoned, space_low, spare_wanted, prepare_failed, stop,
- * urged_cpu
+ *   whoever urges, atomically    urged_cpu
+ *   anyone, atomically           seq_appended, seq_durable, poisoned, space_low, spare_wanted, prepare_failed, stop
  *
  * Where a batch will stand is settled when it is taken, under the lock: journal_has_room() is true only if the rest of the
  * segment or a spare that is ready can hold what it admits, so the committer never waits for a segment. */

@@ -161,7 +161,7 @@ class Contest:
     def __init__(self, bench, shop, paths, aim=None, beside=""):
         self.bench, self.shop, self.paths, self.aim, self.beside = bench, shop, paths, aim, beside
         self.node, self.bare = shop.node("gate"), Bare(shop)
-        self.rates, self.cpu_us, self.stolen = {}, {}, []
+        self.rates, self.costs, self.stolen = {}, {}, []
 
     def turn(self, side, path, pipeline):
         """Its rate, the CPU of node and database for a request with the share that is not filed yet, and what the host took."""
@@ -180,10 +180,10 @@ class Contest:
         return (rate, [*cpu_us, late]), stolen
 
     def note(self, side, path, pipeline):
-        (rate, cpu_us), stolen = machine.quiet(lambda: self.turn(side, path, pipeline))
+        (rate, costs), stolen = machine.quiet(lambda: self.turn(side, path, pipeline))
         self.rates.setdefault((path, pipeline, side), []).append(rate)
         if side == "node":
-            self.cpu_us.setdefault((path, pipeline), []).append(cpu_us)
+            self.costs.setdefault((path, pipeline), []).append(costs)
         self.stolen.append(stolen)
 
     def cpu_s(self):
@@ -203,7 +203,7 @@ class Contest:
                     self.note(side, path, pipeline)
                 node, bare = (self.rates[path, pipeline, side][-1] for side in ("node", "bare"))
                 self.bench.say(f"  {path} P{pipeline}: node {node:.0f}, bare script {bare:.0f} grabs/s, {node / bare:.2f}x, "
-                               "{:.1f} us of the node's CPU, {:.1f} of MariaDB's, {:.0f} % not filed yet".format(*self.cpu_us[path, pipeline][-1]))
+                               "{:.1f} us of the node's CPU, {:.1f} of MariaDB's, {:.0f} % not filed yet".format(*self.costs[path, pipeline][-1]))
 
     def figures(self):
         found = [table.Figure(f"several{self.beside}, turns that count though the host took more than it may", machine.loud_percent(self.stolen), "%")]
@@ -214,7 +214,7 @@ class Contest:
                 ratio = statistics.median(ours / theirs for ours, theirs in zip(node, bare))
                 found += [table.Figure(f"{what}, node on Redis", statistics.median(node), "1/s"),
                           *(table.Figure(f"{what}, {whose}", statistics.median(of), unit) for (whose, unit), of in
-                            zip(COSTS, zip(*self.cpu_us[path, pipeline]))),
+                            zip(COSTS, zip(*self.costs[path, pipeline]))),
                           table.Figure(f"{what}, the bare script", statistics.median(bare), "1/s"),
                           table.Figure(f"{what}, node / the bare script", ratio, "x", f">= {self.aim}" if self.aim else "",
                                        self.aim is None or ratio >= self.aim)]

@@ -2,9 +2,9 @@
  *
  * Where a buyer is looked for lies anywhere in the index by buyer. Untouched, each of its pages costs two faults: the look
  * finds the system's page of zeros, and the win has it replaced, for which every processor that runs a thread of ours is
- * interrupted. That is the first seconds of a sale, under the lock. Touched ahead, and in huge pages, a win of a pipeline
- * takes a reactor a tenth less. On a machine whose memory is in pieces it may take the system a second to find
- * them: so a thread does it that nobody waits for. A shop that sells little is not made larger for it. */
+ * interrupted. That is the first seconds of a sale, under the lock. In huge pages a win of a pipeline also takes a
+ * reactor up to a tenth less. On a machine whose memory is in pieces it may take the system a second to find them: so a
+ * thread does it that nobody waits for. A shop that sells little is not made larger for it. */
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
