@@ -16,27 +16,63 @@ bool text_to_u64(struct slice text, uint64_t *out)
     return true;
 }
 
+/* Each bit is worth 0.30103 digits; where that many are one too few or too many the power says. */
 size_t text_digits(uint64_t value)
 {
-    size_t digits = 1;
-    for (; value >= 10000; value /= 10000) digits += 4;
-    return digits + (value >= 10) + (value >= 100) + (value >= 1000);
+    static const uint64_t powers[] = {
+        UINT64_C(0),
+        UINT64_C(10),
+        UINT64_C(100),
+        UINT64_C(1000),
+        UINT64_C(10000),
+        UINT64_C(100000),
+        UINT64_C(1000000),
+        UINT64_C(10000000),
+        UINT64_C(100000000),
+        UINT64_C(1000000000),
+        UINT64_C(10000000000),
+        UINT64_C(100000000000),
+        UINT64_C(1000000000000),
+        UINT64_C(10000000000000),
+        UINT64_C(100000000000000),
+        UINT64_C(1000000000000000),
+        UINT64_C(10000000000000000),
+        UINT64_C(100000000000000000),
+        UINT64_C(1000000000000000000),
+        UINT64_C(10000000000000000000),
+    };
+    unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1);
+    unsigned digits = bits * 1233 >> 12;
+    return digits + (value >= powers[digits]);
 }
 
-/* Two digits at a time, from the last: every answer has numbers, and each division waits for the one before. */
-size_t text_from_u64(char out[20], uint64_t value)
+static void pair_put(char *out, uint32_t value)
 {
     static const char pairs[] = "0001020304050607080910111213141516171819"
                                 "2021222324252627282930313233343536373839"
                                 "4041424344454647484950515253545556575859"
                                 "6061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
+    memcpy(out, pairs + 2 * value, 2);
+}
+
+/* Four digits at a time, from the last: every answer has numbers, and each division waits for the one before. */
+size_t text_from_u64(char out[20], uint64_t value)
+{
     size_t len = value < 10 ? 1 : text_digits(value), at = len; /* most lengths and counts have one */
-    for (; at >= 2; value /= 100) {
-        at -= 2;
-        memcpy(out + at, pairs + 2 * (value % 100), 2);
+    for (; at >= 4; value /= 10000) {
+        uint32_t four = (uint32_t)(value % 10000);
+        at -= 4;
+        pair_put(out + at, four / 100);
+        pair_put(out + at + 2, four % 100);
     }
-    if (at == 1) out[0] = (char)('0' + value);
+    uint32_t rest = (uint32_t)value;
+    if (at >= 2) {
+        at -= 2;
+        pair_put(out + at, rest % 100);
+        rest /= 100;
+    }
+    if (at == 1) out[0] = (char)('0' + rest);
     return len;
 }
 
