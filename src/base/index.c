@@ -20,6 +20,12 @@ static uint32_t *head_of(const struct index *index, uint32_t hash)
     return (uint32_t *)(void *)index->buckets.base + (hash & index->mask);
 }
 
+/* By whoever does not own the index, at any moment. */
+static uint32_t head_seen(const struct index *index, uint32_t hash)
+{
+    return atomic_load_explicit((_Atomic uint32_t *)(void *)head_of(index, hash), memory_order_relaxed);
+}
+
 /* Of a bucket's head, or of a link, which only the owner reads. Whoever else reads a head must have learned in some other
  * way, and acquired, that what they look for was put there before. */
 static void place_set(uint32_t *place, uint32_t cell)
@@ -118,9 +124,15 @@ void index_prefetch(const struct index *index, uint32_t hash)
     __builtin_prefetch(head_of(index, hash), 1);
 }
 
+void index_prefetch_first(const struct index *index, uint32_t hash)
+{
+    uint32_t cell = head_seen(index, hash);
+    if (cell != 0) __builtin_prefetch(pool_cell(index->cells, cell));
+}
+
 bool index_may_have(const struct index *index, uint32_t hash)
 {
-    return atomic_load_explicit((_Atomic uint32_t *)(void *)head_of(index, hash), memory_order_relaxed) != 0;
+    return head_seen(index, hash) != 0;
 }
 
 uint32_t index_first(const struct index *index, uint32_t hash)

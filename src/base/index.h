@@ -5,8 +5,8 @@
  * at a thousand and at ten million buyers. Entries are numbers (cells of a pool, never 0); where the owner keeps the hash
  * and the chain link of an entry is told by two offsets into its cells.
  *
- * Not for several threads at once, but for index_may_have(), index_prefetch() and index_make_ready(): a bucket is never
- * empty, not even for a moment, while something is in it. */
+ * Not for several threads at once, but for index_may_have(), index_prefetch(), index_prefetch_first() and
+ * index_make_ready(): a bucket is never empty, not even for a moment, while something is in it. */
 #ifndef STAMPEDE_BASE_INDEX_H
 #define STAMPEDE_BASE_INDEX_H
 
@@ -38,6 +38,7 @@ void index_put(struct index *index, uint32_t cell); /* its hash is set; it may s
 void index_remove(struct index *index, uint32_t cell);
 void index_replace(struct index *index, uint32_t old_cell, uint32_t new_cell); /* equal hashes */
 void index_prefetch(const struct index *index, uint32_t hash);                 /* its bucket will be asked for soon */
+void index_prefetch_first(const struct index *index, uint32_t hash);           /* and what its bucket begins with */
 /* False: certainly no entry has this hash. What was written before an entry went is seen by whoever then finds it gone, and
  * has a fence to acquire. */
 bool index_may_have(const struct index *index, uint32_t hash);

@@ -64,27 +64,37 @@ void engine_hash_grab(const struct engine *engine, struct grab *grab)
     grab->hash = 0;
     if (grab->buyer.len == 0 || grab->buyer.len > BUYER_BYTES_MAX) return;
     struct holder holder = holder_of(&engine->holdings, grab->sale_id, grab->buyer);
-    holdings_expect(&engine->holdings, &holder);
+    holdings_expect(&engine->holdings, holder.hash);
     grab->hash = holder.hash;
 }
 
-/* The order of a win, and the decision that makes it. The buyer's name stands in the order already. */
+void engine_expect_order(const struct engine *engine, const struct grab *grab)
+{
+    if (grab->hash != 0) holdings_expect_order(&engine->holdings, grab->hash);
+}
+
+void engine_expect_name(const struct engine *engine, const struct grab *grab)
+{
+    if (grab->hash != 0) holdings_expect_name(&engine->holdings, grab->hash);
+}
+
+/* The order of a win, and the decision that makes it. The buyer's name stands in both already. They are filled where they
+ * stand: what is copied in larger pieces than it was written in has to wait until it has been written. */
 static void grab_win(const struct engine *engine, const struct grab *grab, const struct sale *sale, struct decision *out,
                      struct order *order)
 {
-    *out = decision_new(engine, DECISION_WON, sale->id, grab->now_ms);
-    order->no = out->seq;
-    order->sale_id = sale->id;
+    order->no = out->seq = engine->seq + 1;
+    order->won_ms = out->at_ms = decision_time(engine, grab->now_ms);
+    order->sale_id = out->sale_id = sale->id;
+    out->kind = DECISION_WON;
     if (grab->key.len > 0) memcpy(order->key, grab->key.data, grab->key.len);
     order->key[grab->key.len] = '\0';
     order->units = grab->units;
     order->amount = sale_amount(&sale->terms, grab->units);
-    order->won_ms = out->at_ms;
-    order->pay_by_ms = sale_pay_by_ms(&sale->terms, out->at_ms);
+    order->pay_by_ms = sale_pay_by_ms(&sale->terms, order->won_ms);
     order->state = order->pay_by_ms == 0 ? ORDER_PAID : ORDER_HELD;
     order->token_nonce = admission_takes_tokens(sale->terms.admission) ? grab->token_nonce : 0;
 
-    out->won.buyer = slice_of(order->buyer);
     out->won.key = (struct slice){ order->key, grab->key.len };
     out->won.units = order->units;
     out->won.amount = order->amount;
@@ -120,6 +130,7 @@ enum verdict grab_decide(const struct engine *engine, const struct grab *grab, b
     if (answer->verdict == VERDICT_REPEATED || answer->verdict == VERDICT_ALREADY_WON)
         holdings_order(&engine->holdings, named, sale, &answer->order);
     if (answer->verdict == VERDICT_WON) {
+        out->won.buyer = (struct slice){ answer->order.buyer, buyer.len };
         grab_win(engine, grab, sale, out, &answer->order);
         answer->available -= grab->units;
         uint32_t grabs = named == 0 ? 0 : holding_at(&engine->holdings, named)->grabs;

@@ -56,8 +56,11 @@ struct grab {
 };
 
 /* A grab is hashed first, once, without the lock and from any thread; of many that are decided together, each. Where their
- * buyers are looked for lies anywhere in memory, and all of it comes nearer at once. Changes no verdict. */
+ * buyers are looked for lies anywhere in memory, and all of it comes nearer at once: the bucket of each, then the order that
+ * stands there, then, under the lock, the name in it. Changes no verdict. */
 void engine_hash_grab(const struct engine *engine, struct grab *grab);
+void engine_expect_order(const struct engine *engine, const struct grab *grab);
+void engine_expect_name(const struct engine *engine, const struct grab *grab);
 
 /* The answer to a grab. order is filled for WON, REPEATED and ALREADY_WON (an order of the buyer's that
  * counts: held or paid). */

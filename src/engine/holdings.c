@@ -77,9 +77,22 @@ struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, s
     return (struct holder){ .hash = hash, .slot = (uint32_t)(sale_id % SALES_OPEN_MAX), .buyer = buyer };
 }
 
-void holdings_expect(const struct holdings *holdings, const struct holder *holder)
+void holdings_expect(const struct holdings *holdings, uint64_t hash)
 {
-    index_prefetch(&holdings->by_buyer, (uint32_t)holder->hash);
+    index_prefetch(&holdings->by_buyer, (uint32_t)hash);
+}
+
+void holdings_expect_order(const struct holdings *holdings, uint64_t hash)
+{
+    index_prefetch_first(&holdings->by_buyer, (uint32_t)hash);
+}
+
+void holdings_expect_name(const struct holdings *holdings, uint64_t hash)
+{
+    uint32_t cell = index_first(&holdings->by_buyer, (uint32_t)hash);
+    if (cell == 0) return;
+    const struct holding *holding = holding_at(holdings, cell);
+    __builtin_prefetch(texts_at(&holdings->texts, holding->buyer_cell, holding->buyer_len).data);
 }
 
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder)
@@ -195,20 +208,6 @@ static void standing_take(struct holding *standing, bool counts)
     }
 }
 
-/* Joins the buyer's orders. */
-static void buyer_join(struct holdings *holdings, const struct holder *holder, uint32_t cell)
-{
-    struct holding *holding = holding_at(holdings, cell);
-    uint32_t other_cell = holdings_standing(holdings, holder);
-    if (other_cell == 0) {
-        standing_add(holding, holding_counts(holding));
-        holding->stands = 1;
-        index_put(&holdings->by_buyer, cell);
-        return;
-    }
-    standing_add(stand_in(holdings, cell, other_cell), holding_counts(holding));
-}
-
 /* The cell that stands for the buyer of this one. */
 static uint32_t standing_of(const struct holdings *holdings, uint32_t cell)
 {
@@ -270,6 +269,8 @@ uint32_t holdings_add(struct holdings *holdings, const struct holder *holder, co
     uint32_t cell = pool_acquire(&holdings->orders);
     assert(cell != 0);
     struct holding *holding = holding_at(holdings, cell);
+    uint32_t standing = holdings_standing(holdings, holder);
+    bool counts = order_state_counts(order->state), alone = standing == 0;
     *holding = (struct holding){
         .older = *list,
         .no_low = (uint32_t)order->no,
@@ -280,8 +281,11 @@ uint32_t holdings_add(struct holdings *holdings, const struct holder *holder, co
         .buyer_len = (uint8_t)holder->buyer.len,
         .units = order->units,
         .pay_within_s = order->pay_within_s,
+        .grabs = alone && counts,
+        .returns = alone && !counts,
         .state = order->state & 0x7,
         .token = order->token_nonce != 0,
+        .stands = alone,
         .slot = (uint16_t)holder->slot,
     };
     *list = cell;
@@ -297,7 +301,11 @@ uint32_t holdings_add(struct holdings *holdings, const struct holder *holder, co
         holding->key_hash = (uint32_t)hash_number_and_text(holdings, holder->hash, order->key);
         index_put(&holdings->by_key, cell);
     }
-    buyer_join(holdings, holder, cell);
+    if (alone) {
+        index_put(&holdings->by_buyer, cell);
+    } else {
+        standing_add(stand_in(holdings, cell, standing), counts);
+    }
     return cell;
 }
 
@@ -319,20 +327,13 @@ void holdings_drop(struct holdings *holdings, uint32_t *list)
     pool_release(&holdings->orders, cell);
 }
 
-static void text_copy(const struct holdings *holdings, uint32_t cell, uint8_t len, char *out)
-{
-    struct slice text = texts_at(&holdings->texts, cell, len);
-    memcpy(out, text.data, text.len);
-    out[text.len] = '\0';
-}
-
 void holdings_order(const struct holdings *holdings, uint32_t cell, const struct sale *sale, struct order *out)
 {
     const struct holding *holding = holding_at(holdings, cell);
     out->no = holding_no(holding);
     out->sale_id = sale->id;
-    text_copy(holdings, holding->buyer_cell, holding->buyer_len, out->buyer);
-    text_copy(holdings, holding->key_cell, holding->key_len, out->key);
+    texts_copy(&holdings->texts, holding->buyer_cell, holding->buyer_len, out->buyer);
+    texts_copy(&holdings->texts, holding->key_cell, holding->key_len, out->key);
     out->units = holding->units;
     out->amount = sale_amount(&sale->terms, holding->units);
     out->state = (enum order_state)holding->state;

@@ -10,7 +10,7 @@
  * token an order has spent, and by which payment it was paid, stands beside the cells, in memory that is touched only where
  * there is one. Of the payment's ref a keyed hash is kept: that another has the same has odds of one in 2^64.
  *
- * Under the engine's lock, but for holder_of(), holder_hashed(), holdings_expect() and
+ * Under the engine's lock, but for holder_of(), holder_hashed(), holdings_expect(), holdings_expect_order() and
  * holdings_may_hold(). */
 #ifndef STAMPEDE_ENGINE_HOLDINGS_H
 #define STAMPEDE_ENGINE_HOLDINGS_H
@@ -83,8 +83,11 @@ struct holder holder_of(const struct holdings *holdings, uint64_t sale_id, struc
 /* The same where the hash may have been made before; 0: it has not. */
 struct holder holder_hashed(const struct holdings *holdings, uint64_t sale_id, struct slice buyer, uint64_t hash);
 
-/* Where they are looked for lies anywhere in memory: let it come nearer. Any thread. */
-void holdings_expect(const struct holdings *holdings, const struct holder *holder);
+/* Where they are looked for lies anywhere in memory: let it come nearer. Their bucket first; when that has come, the order
+ * it begins with; then the name in that, where it may be theirs. Any thread, but for the last. */
+void holdings_expect(const struct holdings *holdings, uint64_t hash);
+void holdings_expect_order(const struct holdings *holdings, uint64_t hash);
+void holdings_expect_name(const struct holdings *holdings, uint64_t hash);
 
 /* Any thread: false means certainly no order of theirs was there before what the caller has acquired. */
 bool holdings_may_hold(const struct holdings *holdings, const struct holder *holder);

@@ -10,6 +10,7 @@
 #include "base/slice.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #define TEXT_SIZES 3
 #define TEXT_BYTES_MAX 64
@@ -32,6 +33,25 @@ static inline int text_size(size_t len)
 static inline struct slice texts_at(const struct texts *texts, uint32_t cell, uint8_t len)
 {
     return (struct slice){ pool_cell(&texts->sizes[text_size(len)], cell), len };
+}
+
+/* The text and a NUL. out has room for a whole cell and one more: copying all of a cell is quicker than as much as is
+ * needed.
+ */
+static inline void texts_copy(const struct texts *texts, uint32_t cell, uint8_t len, char out[TEXT_BYTES_MAX + 1])
+{
+    const char *text = texts_at(texts, cell, len).data;
+    switch (text_size(len)) {
+    case 0:
+        memcpy(out, text, 16);
+        break;
+    case 1:
+        memcpy(out, text, 32);
+        break;
+    default:
+        memcpy(out, text, TEXT_BYTES_MAX);
+    }
+    out[len] = '\0';
 }
 
 #endif

@@ -75,6 +75,7 @@ void local_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count
     struct local *gate = local_of(lane->gate);
     uint64_t now_ms = local_clock_ms(gate);
     for (uint32_t i = 0; i < count; i++) engine_hash_grab(gate->engine, &grabs[i].grab);
+    for (uint32_t i = 0; i < count; i++) engine_expect_order(gate->engine, &grabs[i].grab);
 
     bool locked = false;
     for (struct gate_grab *it = grabs; it < grabs + count; it++) {
@@ -83,8 +84,11 @@ void local_grabs(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count
         it->order_no = it->seq = 0;
         it->verdict = engine_refuse_early(gate->engine, &it->grab);
         if (it->verdict != VERDICT_DONE) continue;
-        if (!locked) pthread_mutex_lock(&gate->lock);
-        locked = true;
+        if (!locked) {
+            pthread_mutex_lock(&gate->lock);
+            locked = true;
+            for (struct gate_grab *due = it; due < grabs + count; due++) engine_expect_name(gate->engine, &due->grab);
+        }
         struct grab_answer answer;
         it->seq = grab_settle(gate, &it->grab, &answer, &it->verdict);
         it->available = answer.available;
