@@ -271,6 +271,12 @@ static const char *audit_decision(void *arg, const struct decision *decision)
     return NULL;
 }
 
+static void audit_batch_begin(void *arg, uint32_t version)
+{
+    struct audit *audit = arg;
+    engine_digest_by(audit->engine, (enum digest_kind)version);
+}
+
 static const char *audit_batch_end(void *arg, uint64_t seq, uint64_t digest)
 {
     struct audit *audit = arg;
@@ -405,7 +411,9 @@ static enum fault audit_journal(struct audit *audit, const char *folder, struct 
     struct journal_scan *scan;
     enum fault fault = journal_scan_open(&scan, folder, NULL, 0, damage);
     if (fault != FAULT_NONE) return fault;
-    const struct journal_reader reader = { audit_decision, audit_batch_end, audit };
+    const struct journal_reader reader = {
+        .batch_begin = audit_batch_begin, .decision = audit_decision, .batch_end = audit_batch_end, .arg = audit
+    };
     bool more = true, compared = audit->filed.seq == 0;
     if (compared) audit_ledger(audit);
     while (more && (fault = journal_scan_batch(scan, &reader, &more, damage)) == FAULT_NONE) {

@@ -120,7 +120,7 @@ static void apply_end(struct engine *engine, const struct decision *decision, co
     engine->seq = decision->seq;
     engine->at_ms = decision->at_ms;
     if (engine->floor_ms < decision->at_ms) engine->floor_ms = decision->at_ms;
-    engine->digest = digest_next(engine->digest, decision, sale);
+    engine->digest = digest_next(engine->digest_kind, engine->digest, decision, sale);
 }
 
 static void apply_token_given(struct engine *engine, struct sale_slot *slot, const struct decision *decision)

@@ -1,6 +1,9 @@
 #include "base/siphash.h"
 #include "engine/engine_state.h"
 
+#include <assert.h>
+#include <string.h>
+
 /* Public and fixed: a digest written by one start of the server is checked by the next. */
 static const uint8_t digest_key[16] = "stampede.digest.";
 
@@ -66,50 +69,121 @@ static uint64_t content_digest(const struct decision *decision)
     return 0;
 }
 
-struct digest_record {
-    uint64_t digest, seq, at_ms, sale_id, content, orders_made, tokens_given, token_nonce;
-    struct sale_counts counts;
-    uint32_t kind, units;
-    uint32_t buyer_len, key_len;
-    char texts[BUYER_BYTES_MAX + IDEMPOTENCY_KEY_BYTES_MAX];
+/* All that a decision says and has led to. */
+struct account {
+    uint64_t digest; /* before it */
+    uint64_t content;
+    uint64_t orders_made, tokens_given, token_nonce;
+    const struct sale_counts *counts;
+    uint32_t units;
+    struct slice buyer, key;
 };
 
-_Static_assert(offsetof(struct digest_record, texts) == 96, "no padding, whose bytes would be anyone's guess");
-
-/* A win is digested in one pass, buyer and key after the numbers, for there are many of them and the lock is held. */
-uint64_t digest_next(uint64_t digest, const struct decision *decision, const struct sale *sale)
+/* Numbers, then buyer and key, in one pass of SipHash: as batches of version 1 have it. */
+static uint64_t account_siphash(const struct account *a, const struct decision *decision)
 {
-    struct digest_record record;
-    record.digest = digest;
-    record.seq = decision->seq;
-    record.at_ms = decision->at_ms;
-    record.sale_id = decision->sale_id;
-    record.content = content_digest(decision);
-    record.orders_made = sale == NULL ? 0 : sale->orders_made;
-    record.tokens_given = sale == NULL ? 0 : sale->tokens_given;
-    record.token_nonce = 0;
-    record.counts = sale == NULL ? (struct sale_counts){ 0 } : sale->counts;
-    record.kind = (uint32_t)decision->kind;
-    record.units = record.buyer_len = record.key_len = 0;
+    struct {
+        uint64_t digest, seq, at_ms, sale_id, content, orders_made, tokens_given, token_nonce;
+        struct sale_counts counts;
+        uint32_t kind, units;
+        uint32_t buyer_len, key_len;
+        char texts[BUYER_BYTES_MAX + IDEMPOTENCY_KEY_BYTES_MAX];
+    } record = {
+        .digest = a->digest,
+        .seq = decision->seq,
+        .at_ms = decision->at_ms,
+        .sale_id = decision->sale_id,
+        .content = a->content,
+        .orders_made = a->orders_made,
+        .tokens_given = a->tokens_given,
+        .token_nonce = a->token_nonce,
+        .counts = *a->counts,
+        .kind = (uint32_t)decision->kind,
+        .units = a->units,
+        .buyer_len = (uint32_t)a->buyer.len,
+        .key_len = (uint32_t)a->key.len,
+    };
+    size_t len = (size_t)(record.texts - (char *)&record);
+    assert(len == 96); /* no padding, whose bytes would be anyone's guess */
+    if (a->buyer.len > 0) memcpy(record.texts, a->buyer.data, a->buyer.len);
+    if (a->key.len > 0) memcpy(record.texts + a->buyer.len, a->key.data, a->key.len);
+    return siphash(digest_key, &record, len + a->buyer.len + a->key.len);
+}
 
-    char *end = record.texts;
-    if (decision->kind == DECISION_WON) {
-        struct slice buyer = decision->won.buyer, key = decision->won.key;
-        record.units = decision->won.units;
-        record.token_nonce = decision->won.token_nonce;
-        record.buyer_len = (uint32_t)buyer.len;
-        record.key_len = (uint32_t)key.len;
-        memcpy(end, buyer.data, buyer.len);
-        end += buyer.len;
-        if (key.len > 0) memcpy(end, key.data, key.len);
-        end += key.len;
-    } else if (decision->kind == DECISION_TOKEN_GIVEN) {
-        struct slice buyer = decision->token_given.buyer;
-        record.buyer_len = (uint32_t)buyer.len;
-        memcpy(end, buyer.data, buyer.len);
-        end += buyer.len;
-    } else if (decision->kind >= DECISION_PAID) {
-        record.units = decision->ended.units;
+/* Both halves of a product: every bit of either factor has a say in about half of those of the result. Nobody has to be kept
+ * from finding two histories of one digest, which checksums and the chain of the journal are for; a replay that went another
+ * way has to be told, and that is as good as certain. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    __extension__ typedef unsigned __int128 product;
+    product both = (product)a * b;
+    return (uint64_t)both ^ (uint64_t)(both >> 64);
+}
+
+/* Any two odd numbers without a pattern; fixed like the key. */
+#define FOLD_A UINT64_C(0x9e3779b97f4a7c15)
+#define FOLD_B UINT64_C(0xd1b54a32d192ed03)
+
+static uint64_t pair(uint32_t high, uint32_t low)
+{
+    return (uint64_t)high << 32 | low;
+}
+
+static uint64_t word_at(const char *data)
+{
+    uint64_t word;
+    memcpy(&word, data, sizeof word);
+    return word;
+}
+
+/* By eights; the last eight bytes may have been seen in part, which makes no two texts of one length alike. */
+static uint64_t fold_text(uint64_t digest, struct slice text)
+{
+    uint64_t last = 0;
+    for (size_t at = 0; text.len > at + sizeof last; at += sizeof last)
+        digest = fold(digest ^ word_at(text.data + at), FOLD_A);
+    if (text.len >= sizeof last) {
+        last = word_at(text.data + text.len - sizeof last);
+    } else {
+        for (size_t i = 0; i < text.len; i++) last = last << 8 | (uint8_t)text.data[i];
     }
-    return siphash(digest_key, &record, (size_t)(end - (char *)&record));
+    return fold(digest ^ last, FOLD_B);
+}
+
+/* Wins are many, and the lock is held: two sums that need not wait for each other, then the texts. Number by number, because
+ * what is read in larger pieces than it was written in has to wait until it has been written. */
+static uint64_t account_fold(const struct account *a, const struct decision *decision)
+{
+    const struct sale_counts *counts = a->counts;
+    uint64_t x = fold(FOLD_A ^ a->digest, FOLD_B ^ decision->seq),
+             y = fold(FOLD_B ^ decision->at_ms, FOLD_A ^ decision->sale_id);
+    x = fold(x ^ a->content, FOLD_B ^ a->orders_made);
+    y = fold(y ^ a->tokens_given, FOLD_A ^ a->token_nonce);
+    x = fold(x ^ pair(counts->offered, counts->available), FOLD_B ^ pair(counts->held, counts->sold));
+    y = fold(y ^ pair((uint32_t)decision->kind, a->units), FOLD_A ^ pair((uint32_t)a->buyer.len, (uint32_t)a->key.len));
+    uint64_t digest = fold(x ^ FOLD_A, y ^ FOLD_B);
+    if (a->buyer.len > 0) digest = fold_text(digest, a->buyer);
+    return a->key.len > 0 ? fold_text(digest, a->key) : digest;
+}
+
+uint64_t digest_next(enum digest_kind kind, uint64_t digest, const struct decision *decision, const struct sale *sale)
+{
+    static const struct sale_counts nothing;
+    struct account account = { .digest = digest, .content = content_digest(decision), .counts = &nothing };
+    if (sale != NULL) {
+        account.orders_made = sale->orders_made;
+        account.tokens_given = sale->tokens_given;
+        account.counts = &sale->counts;
+    }
+    if (decision->kind == DECISION_WON) {
+        account.units = decision->won.units;
+        account.token_nonce = decision->won.token_nonce;
+        account.buyer = decision->won.buyer;
+        account.key = decision->won.key;
+    } else if (decision->kind == DECISION_TOKEN_GIVEN) {
+        account.buyer = decision->token_given.buyer;
+    } else if (decision->kind >= DECISION_PAID) {
+        account.units = decision->ended.units;
+    }
+    return kind == DIGEST_SIPHASH ? account_siphash(&account, decision) : account_fold(&account, decision);
 }

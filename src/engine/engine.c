@@ -15,6 +15,7 @@ enum fault engine_open(struct engine **out, uint32_t orders_max, const uint8_t h
         log_error("engine", "no memory");
         return FAULT_MEMORY;
     }
+    engine->digest_kind = DIGEST_FOLD;
 
     enum fault fault = region_open(&engine->slots, SALES_OPEN_MAX * sizeof(struct sale_slot));
     if (fault == FAULT_NONE) fault = region_open(&engine->boards, SALES_OPEN_MAX * sizeof(struct board));
@@ -57,6 +58,11 @@ void engine_filed(struct engine *engine, uint64_t seq)
 uint64_t engine_digest(const struct engine *engine)
 {
     return engine->digest;
+}
+
+void engine_digest_by(struct engine *engine, enum digest_kind kind)
+{
+    engine->digest_kind = kind;
 }
 
 uint64_t engine_time(const struct engine *engine)

@@ -217,7 +217,11 @@ void engine_load_point(struct engine *engine, uint64_t seq, uint64_t digest, uin
 
 uint64_t engine_seq(const struct engine *engine);    /* of the last decision applied */
 uint64_t engine_digest(const struct engine *engine); /* E4 */
-uint64_t engine_time(const struct engine *engine);   /* at_ms of the last decision applied */
+/* How the digest goes on from here: replay goes through batches of either version, which say so; what is new is folded, as
+ * it is unless told otherwise. */
+enum digest_kind { DIGEST_SIPHASH = 1, DIGEST_FOLD = 2 };
+void engine_digest_by(struct engine *engine, enum digest_kind kind);
+uint64_t engine_time(const struct engine *engine); /* at_ms of the last decision applied */
 
 /* Copies out; false where memory does not have it (the ledger may). */
 bool engine_sale(const struct engine *engine, uint64_t sale_id, struct sale *out);

@@ -35,6 +35,7 @@ struct engine {
     uint32_t slots_touched; /* slots ever taken */
     uint64_t seq;
     uint64_t digest;
+    enum digest_kind digest_kind;
     uint64_t at_ms;    /* of the last decision applied */
     uint64_t floor_ms; /* no decision is made before it: at_ms, or the time at which a sale was let go of */
     uint64_t sale_id_last;
@@ -123,6 +124,6 @@ void hold_begin(struct engine *engine, uint32_t cell);
 
 /* digest.c: the digest that follows, given the sale as the decision has left it (E4). NULL for REFUND_DUE: what memory has
  * of its sale is no part of what it says. */
-uint64_t digest_next(uint64_t digest, const struct decision *decision, const struct sale *sale);
+uint64_t digest_next(enum digest_kind kind, uint64_t digest, const struct decision *decision, const struct sale *sale);
 
 #endif

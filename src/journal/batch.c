@@ -95,7 +95,8 @@ const char *batch_header_get(const uint8_t *sector, uint32_t seed, struct batch_
 {
     if (memcmp(sector + BATCH_AT_MAGIC, BATCH_MAGIC, sizeof BATCH_MAGIC - 1) != 0) return "no batch where one should begin";
     if (le32_get(sector + BATCH_AT_CRC) != crc32c(seed, sector, BATCH_AT_CRC)) return "checksum of a batch header differs";
-    if (le32_get(sector + BATCH_AT_VERSION) != BATCH_VERSION) return "batch of an unknown version";
+    out->version = le32_get(sector + BATCH_AT_VERSION);
+    if (out->version < BATCH_VERSION_MIN || out->version > BATCH_VERSION) return "batch of an unknown version";
 
     out->length = le32_get(sector + BATCH_AT_LENGTH);
     out->count = le32_get(sector + BATCH_AT_COUNT);

@@ -22,6 +22,7 @@ struct batch {
 
 /* What the header of a stored batch says. */
 struct batch_header {
+    uint32_t version;
     uint32_t length;
     uint32_t count;
     uint64_t seq_first;

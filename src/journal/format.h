@@ -89,7 +89,8 @@ enum {
 };
 
 #define BATCH_MAGIC "BTCH"
-#define BATCH_VERSION 1
+#define BATCH_VERSION 2
+#define BATCH_VERSION_MIN 1 /* its digest is another, and nothing else */
 enum {
     BATCH_AT_MAGIC = 0,
     BATCH_AT_VERSION = 4,

@@ -45,8 +45,10 @@ struct journal_damage {
 };
 
 /* Gives each durable decision after point.seq in order; a non-NULL answer is the reason it cannot be, which is damage. At
- * the end of every batch batch_end, where given, is called with the digest stored in it; answers likewise. */
+ * the end of every batch batch_end, where given, is called with the digest stored in it; answers likewise. Before them
+ * batch_begin is, where given, with the batch's version, which is the kind of that digest (enum digest_kind). */
 struct journal_reader {
+    void (*batch_begin)(void *arg, uint32_t version);
     const char *(*decision)(void *arg, const struct decision *decision);
     const char *(*batch_end)(void *arg, uint64_t seq, uint64_t digest);
     void *arg;

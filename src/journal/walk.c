@@ -470,6 +470,7 @@ enum fault walk_give(const struct walk *walk, uint64_t seq_after, const struct j
     uint32_t at = BATCH_HEADER_BYTES;
     uint64_t at_ms = 0;
     struct record record;
+    if (reader->batch_begin != NULL) reader->batch_begin(reader->arg, batch->version);
     for (uint32_t i = 0; i < batch->count; i++) {
         const uint64_t seq = batch->seq_first + i;
         const char *reason = record_decode(walk->bytes + at, batch->length - at, seq, &record);

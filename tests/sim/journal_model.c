@@ -191,7 +191,7 @@ static void acknowledged(void *arg, uint64_t seq_durable)
 
 struct journal_reader model_reader(struct model *model)
 {
-    return (struct journal_reader){ reader_decision, reader_batch_end, model };
+    return (struct journal_reader){ .decision = reader_decision, .batch_end = reader_batch_end, .arg = model };
 }
 
 enum fault model_open(struct model *model)

@@ -69,6 +69,12 @@ static const char *replay_decision(void *arg, const struct decision *decision)
     return NULL;
 }
 
+static void replay_batch_begin(void *arg, uint32_t version)
+{
+    const struct replay *replay = arg;
+    engine_digest_by(replay->gate->engine, (enum digest_kind)version);
+}
+
 static const char *replay_batch_end(void *arg, uint64_t seq, uint64_t digest)
 {
     const struct replay *replay = arg;
@@ -131,8 +137,11 @@ static enum fault journal_replay(struct local *gate, struct ledger *ledger, cons
         .arg = gate,
     };
     struct replay replay = { .gate = gate, .ledger_new = ledger_point_is_new(filed) };
-    const struct journal_reader reader = { replay_decision, replay_batch_end, &replay };
+    const struct journal_reader reader = {
+        .batch_begin = replay_batch_begin, .decision = replay_decision, .batch_end = replay_batch_end, .arg = &replay
+    };
     enum fault fault = journal_open(&gate->journal, &options, &point, &reader, damage);
+    engine_digest_by(gate->engine, DIGEST_FOLD); /* of what is decided from now on */
     if (replay.ledger_lost)
         return ledger_damaged(damage, "it has never belonged to a journal, but the journal here has decisions: the users, "
                                       "logouts and webhooks of this shop are in another ledger");

@@ -1,4 +1,4 @@
-/* E4: the digest tells any two histories apart, and is the same wherever it is computed. */
+/* E4: the digest tells any two histories apart, and is the same wherever it is computed; both of its kinds. */
 #include "stage.h"
 
 #include <string.h>
@@ -23,9 +23,18 @@ static const struct history named = {
     "sam", "ann", "k", 9, 1, 1, 2, 0, -1, "", ADMISSION_LOGIN, 0, 0, 0, 0, 0, "hall", 0, 0
 };
 
-static uint64_t digest_of(const struct history *history)
+static enum digest_kind kind;
+
+static struct engine *engine_begin(void)
 {
     struct engine *engine = stage_open(10);
+    engine_digest_by(engine, kind);
+    return engine;
+}
+
+static uint64_t digest_of(const struct history *history)
+{
+    struct engine *engine = engine_begin();
     struct sale_terms terms = stage_terms();
     terms.units_per_grab_max = 3;
     terms.pay_within_s = history->pay_within_s;
@@ -99,13 +108,42 @@ static void every_part_of_a_history_is_in_the_digest(void **state)
 static void the_digest_never_changes(void **state)
 {
     (void)state;
-    assert_int_equal(digest_of(&plain), UINT64_C(0x0b8baa4a17916c77));
+    struct history whole = plain; /* texts of eight bytes and of more */
+    whole.buyer = "annabell", whole.key = "a key of more than sixteen";
+    static const struct {
+        uint64_t plain, whole;
+    } due[] = {
+        [DIGEST_SIPHASH] = { UINT64_C(0x0b8baa4a17916c77), UINT64_C(0x7d6e00324b346ef9) },
+        [DIGEST_FOLD] = { UINT64_C(0x4e0409b039333414), UINT64_C(0xa23583733a0f4473) },
+    };
+    assert_int_equal(digest_of(&plain), due[kind].plain);
+    assert_int_equal(digest_of(&whole), due[kind].whole);
+}
+
+/* Each byte, wherever the eights begin, and the length. */
+static void every_byte_of_a_name_is_in_the_digest(void **state)
+{
+    (void)state;
+    for (size_t len = 1; len <= BUYER_BYTES_MAX; len++) {
+        char name[BUYER_BYTES_MAX + 1] = "";
+        struct history other = plain;
+        other.buyer = name;
+        memset(name, 'a', len);
+        const uint64_t as = digest_of(&other);
+        for (size_t at = 0; at < len; at++) {
+            name[at] = 'b';
+            if (digest_of(&other) == as) fail_msg("byte %zu of %zu makes no difference", at, len);
+            name[at] = 'a';
+        }
+        name[len - 1] = '\0';
+        if (len > 1 && digest_of(&other) == as) fail_msg("a name of %zu is one of %zu", len - 1, len);
+    }
 }
 
 /* Ann and bob, each with a token; who of them asked first, and whose was spent, are histories of their own. */
 static uint64_t digest_of_tokens(const char *first, const char *second, const char *winner)
 {
-    struct engine *engine = stage_open(10);
+    struct engine *engine = engine_begin();
     struct sale_terms terms = stage_terms();
     terms.admission = winner == NULL ? ADMISSION_TOKEN : ADMISSION_LINE;
     terms.line_name[0] = 'l';
@@ -136,7 +174,7 @@ static void who_has_a_token_and_whose_is_spent_is_in_the_digest(void **state)
 /* Bob's end, by what is in it. */
 static uint64_t digest_of_end(const struct decision *end, const char *buyer)
 {
-    struct engine *engine = stage_open(10);
+    struct engine *engine = engine_begin();
     struct sale_terms terms = stage_terms();
     terms.pay_within_s = 1;
     uint64_t id = stage_sale(engine, &terms, 9);
@@ -182,7 +220,7 @@ static void every_part_of_an_end_is_in_the_digest(void **state)
 static void every_decision_moves_the_digest(void **state)
 {
     (void)state;
-    struct engine *engine = stage_open(10);
+    struct engine *engine = engine_begin();
     struct sale_terms terms = stage_terms();
     uint64_t seen[7] = { engine_digest(engine) };
     uint64_t id = stage_sale(engine, &terms, 5);
@@ -210,8 +248,12 @@ int main(void)
         cmocka_unit_test(every_part_of_a_history_is_in_the_digest),
         cmocka_unit_test(who_has_a_token_and_whose_is_spent_is_in_the_digest),
         cmocka_unit_test(the_digest_never_changes),
+        cmocka_unit_test(every_byte_of_a_name_is_in_the_digest),
         cmocka_unit_test(every_part_of_an_end_is_in_the_digest),
         cmocka_unit_test(every_decision_moves_the_digest),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    kind = DIGEST_SIPHASH;
+    int failed = cmocka_run_group_tests_name("SipHash", tests, NULL, NULL);
+    kind = DIGEST_FOLD;
+    return failed + cmocka_run_group_tests_name("folded", tests, NULL, NULL);
 }

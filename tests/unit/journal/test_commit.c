@@ -70,7 +70,7 @@ static void desk_open(struct desk *desk, uint32_t segment_bytes, uint64_t space_
 {
     memset(desk, 0, sizeof *desk);
     const struct journal_options options = { folder, segment_bytes, space_bytes_min, &lock, told, desk };
-    const struct journal_reader reader = { read_decision, read_batch_end, desk };
+    const struct journal_reader reader = { .decision = read_decision, .batch_end = read_batch_end, .arg = desk };
     const struct journal_point point = { .seq = 0 };
     struct journal_damage damage;
     assert_int_equal(journal_open(&desk->journal, &options, &point, &reader, &damage), FAULT_NONE);
@@ -158,7 +158,7 @@ static void many_decisions_share_syncs_and_all_come_back(void **state)
     const uint64_t began = mono_ns(), total = APPENDERS * PER_APPENDER;
     pthread_t appenders[APPENDERS];
     for (int i = 0; i < APPENDERS; i++) assert_int_equal(pthread_create(&appenders[i], NULL, appender_run, &desk), 0);
-    const struct journal_reader reader = { read_decision, read_batch_end, &clerk };
+    const struct journal_reader reader = { .decision = read_decision, .batch_end = read_batch_end, .arg = &clerk };
     const uint64_t until = mono_ms() + WAIT_S_MAX * 1000;
     while (clerk.seen < total && mono_ms() < until) {
         const uint64_t mark = journal_seq_durable(desk.journal);

@@ -173,7 +173,7 @@ static void a_batch_stands_as_the_table_says(void **state)
     batch.count = 3;
     assert_int_equal(batch_seal(&batch, 9, &chain), 1024);
 
-    static const uint8_t due[] = { 'B', 'T', 'C', 'H', 1, 0, 0, 0, 18, 2, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0,
+    static const uint8_t due[] = { 'B', 'T', 'C', 'H', 2, 0, 0, 0, 18, 2, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0,
                                    0,   0,   0,   0,   6, 0, 0, 0, 0,  0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0 };
     assert_memory_equal(bytes, due, sizeof due);
     assert_memory_equal(bytes + 40, chain.value, 32);
@@ -198,7 +198,13 @@ static void a_batch_stands_as_the_table_says(void **state)
     assert_null(batch_header_get(bytes, 9, &header));
     assert_true(batch_intact(bytes, &header, 9));
     assert_false(batch_intact(bytes, &header, 8));
+    assert_int_equal(header.version, 2);
     assert_non_null(batch_header_get(bytes, 8, &header)); /* of another segment */
+    for (uint32_t version = 0; version < 4; version++) {
+        le32_put(bytes + 4, version);
+        le32_put(bytes + 76, crc32c(9, bytes, 76));
+        assert_int_equal(batch_header_get(bytes, 9, &header) == NULL, version == 1 || version == 2);
+    }
     chain_close(&chain);
 }
 

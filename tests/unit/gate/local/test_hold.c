@@ -205,7 +205,7 @@ static void file_all(struct stand *stand)
     filing.point = from;
     memcpy(filing.point.uuid, journal_uuid(gate_journal(stand->gate)), sizeof filing.point.uuid);
     assert_int_equal(journal_scan_open(&scan, folder, gate_journal(stand->gate), from.seq, &damage), FAULT_NONE);
-    const struct journal_reader reader = { file_decision, file_batch, &filing };
+    const struct journal_reader reader = { .decision = file_decision, .batch_end = file_batch, .arg = &filing };
     for (bool more = true; more;) assert_int_equal(journal_scan_batch(scan, &reader, &more, &damage), FAULT_NONE);
     journal_scan_close(scan);
     assert_int_equal(ledger_file_commit(stand->ledger, &from, &filing.point), FAULT_NONE);
@@ -455,7 +455,7 @@ static void ends_check(struct stand *stand)
     snprintf(folder, sizeof folder, "%s/journal", stand->folder);
     struct journal_scan *scan;
     struct journal_damage damage;
-    const struct journal_reader reader = { end_seen, batch_seen, &ends };
+    const struct journal_reader reader = { .decision = end_seen, .batch_end = batch_seen, .arg = &ends };
     assert_int_equal(journal_scan_open(&scan, folder, NULL, 0, &damage), FAULT_NONE);
     for (bool more = true; more;) assert_int_equal(journal_scan_batch(scan, &reader, &more, &damage), FAULT_NONE);
     journal_scan_close(scan);
