@@ -116,11 +116,11 @@ void journal_urge(struct journal *journal)
     pthread_mutex_lock(journal->options.lock);
     const uint64_t seq = atomic_load_explicit(&journal->seq_appended, memory_order_relaxed);
     atomic_store_explicit(&journal->seq_urged, seq, memory_order_relaxed);
-    if (journal->sleeping && journal->filling->awaited >= journal->gather_enough) {
-        journal->sleeping = false;
-        pthread_cond_signal(&journal->work);
-    }
+    const bool wake = journal->sleeping && journal->filling->awaited >= journal->gather_enough;
+    if (wake) journal->sleeping = false;
     pthread_mutex_unlock(journal->options.lock);
+    /* Not before: woken on this processor it would find the lock held, and sleep again until it is not. */
+    if (wake) pthread_cond_signal(&journal->work);
 }
 
 uint64_t journal_seq_durable(const struct journal *journal)
