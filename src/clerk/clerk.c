@@ -30,11 +30,8 @@
 /* The clerk tries again by itself, so it need not wait long for a locked ledger before it says that it is failing. */
 #define PATIENCE_MS 500
 #define CLERK_NICE 10
-/* A rush: at least so many decisions between two looks, which are far enough apart that a disk or a core that stands still
- * for a moment does not end it. A few of them since the last look are enough to look for one. The clerk gives way to
- * it for so long, and while no more is unfiled than it takes two seconds to file, half of what turns queries away. */
-#define LOOK_MS 50
-#define RUSH_DECISIONS 500
+/* A few decisions since the last look are enough to look for a rush. The clerk gives way to it for so long, and while no
+ * more is unfiled than it takes two seconds to file, half of what turns queries away. */
 #define RUSH_BEGINS 100
 #define GIVE_WAY_MS_MAX 3000
 #define GIVE_WAY_LAG_MAX 500000
@@ -157,12 +154,10 @@ static uint64_t lag(const struct clerk *clerk)
     return durable > filed ? durable - filed : 0;
 }
 
-/* Whether so many decisions have become durable since the last look. A backlog to which nothing is added is no crowd. */
+/* A backlog to which nothing is added is no crowd. */
 static bool rush_look(struct clerk *clerk, uint64_t decisions)
 {
-    uint64_t before = clerk->seq_looked;
-    clerk->seq_looked = journal_seq_durable(clerk->journal);
-    return clerk->seq_looked - before >= decisions;
+    return journal_sees_rush(clerk->journal, &clerk->seq_looked, decisions);
 }
 
 /* While a crowd is at the gate the ledger can wait, for the journal has everything: filing takes as much of the processor as
@@ -173,7 +168,7 @@ static void rush_let_by(struct clerk *clerk)
     bool rush = rush_look(clerk, RUSH_BEGINS);
     thread_must(pthread_mutex_lock(&clerk->lock));
     while (rush && clerk->waiting == 0 && !clerk->closing && lag(clerk) < GIVE_WAY_LAG_MAX && mono_ms() < until_ms) {
-        struct timespec look = moment(mono_ms() + LOOK_MS);
+        struct timespec look = moment(mono_ms() + RUSH_LOOK_MS);
         int rc = pthread_cond_timedwait(&clerk->work, &clerk->lock, &look);
         assert(rc == 0 || rc == ETIMEDOUT);
         rush = rush_look(clerk, RUSH_DECISIONS);

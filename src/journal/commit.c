@@ -4,16 +4,15 @@
 #include "base/disk.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/thread.h"
 #include "journal/record.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +20,6 @@
  * under the decision lock. Bounded, because a reactor may need this core. */
 #define SPINS_MAX 400
 #define GATHER_US_MAX 100
-#define SPACE_LOOK_MS 1000
-#define PREPARER_NICE 10
-/* Zeros synced at a time, so that a commit never queues behind a whole segment of them. */
-#define PREPARE_STEP_BYTES (4u << 20)
 
 enum fault journal_acquire(struct journal **out, const struct journal_options *options)
 {
@@ -123,6 +118,13 @@ void journal_urge(struct journal *journal)
     if (wake) pthread_cond_signal(&journal->work);
 }
 
+bool journal_sees_rush(const struct journal *journal, uint64_t *seq_looked, uint64_t decisions)
+{
+    const uint64_t before = *seq_looked;
+    *seq_looked = journal_seq_durable(journal);
+    return *seq_looked - before >= decisions;
+}
+
 uint64_t journal_seq_durable(const struct journal *journal)
 {
     return atomic_load_explicit(&journal->seq_durable, memory_order_acquire);
@@ -175,14 +177,6 @@ static bool batch_take(struct journal *journal)
     return true;
 }
 
-static void preparer_wake(struct journal *journal)
-{
-    pthread_mutex_lock(&journal->rest_lock);
-    journal->poked = true;
-    pthread_cond_signal(&journal->rest);
-    pthread_mutex_unlock(&journal->rest_lock);
-}
-
 /* The spare becomes the segment. Before the first batch goes into it, it has its name for good, and then the one before says
  * that it follows: the other way round a crash between the two would look like a lost segment. */
 static enum fault segment_rotate(struct journal *journal, uint64_t seq_first)
@@ -213,7 +207,7 @@ static enum fault segment_rotate(struct journal *journal, uint64_t seq_first)
     chain_begin(&journal->chain, sector);
     journal->offset = SEGMENT_HEADER_BYTES;
     atomic_store_explicit(&journal->spare_wanted, true, memory_order_release);
-    preparer_wake(journal);
+    journal_preparer_wake(journal);
     return FAULT_NONE;
 }
 
@@ -277,9 +271,9 @@ static bool work_waits(const struct journal *journal)
            atomic_load_explicit(&journal->prepare_failed, memory_order_relaxed);
 }
 
-/* Whoever urged last, and decides on the processor that the committer runs on, cannot go on while it spins there. Of several
- * reactors another might; they are known no better than by who came last. */
-static bool spin_is_vain(const struct journal *journal)
+/* Whoever urged last decides on the processor that the committer runs on. Of several reactors another may be elsewhere; they
+ * are known no better than by who came last. */
+static bool shares_processor(const struct journal *journal)
 {
     const int cpu = sched_getcpu();
     return cpu >= 0 && atomic_load_explicit(&journal->urged_cpu, memory_order_relaxed) == cpu;
@@ -287,7 +281,7 @@ static bool spin_is_vain(const struct journal *journal)
 
 static void work_await(struct journal *journal)
 {
-    const int spins_max = spin_is_vain(journal) ? 0 : SPINS_MAX;
+    const int spins_max = shares_processor(journal) ? 0 : SPINS_MAX; /* nobody could decide meanwhile */
     for (int i = 0; i < spins_max && !work_waits(journal); i++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
@@ -328,18 +322,10 @@ static void batch_gather(struct journal *journal)
     pthread_mutex_unlock(journal->options.lock);
 }
 
-static void signals_block(void)
-{
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
-}
-
 static void *committer_run(void *arg)
 {
     struct journal *journal = arg;
-    pthread_setname_np(pthread_self(), "committer");
-    signals_block();
+    thread_begin("committer");
     for (;;) {
         work_await(journal);
         batch_gather(journal);
@@ -348,98 +334,11 @@ static void *committer_run(void *arg)
     }
 }
 
-void journal_look_at_space(struct journal *journal)
-{
-    uint64_t bytes_free = 0;
-    /* A file system that cannot say how much is free gets nothing more to keep. */
-    const bool low = disk_space(journal->folder, &bytes_free) != FAULT_NONE || bytes_free < journal->options.space_bytes_min;
-    if (atomic_exchange_explicit(&journal->space_low, low, memory_order_relaxed) == low) return;
-    if (low)
-        log_warn("journal", "%" PRIu64 " bytes are free: nothing is sold until there are %" PRIu64, bytes_free,
-                 journal->options.space_bytes_min);
-    else
-        log_info("journal", "%" PRIu64 " bytes are free: selling goes on", bytes_free);
-}
-
-static bool space_for_spare(const struct journal *journal)
-{
-    uint64_t bytes_free = 0;
-    return disk_space(journal->folder, &bytes_free) == FAULT_NONE &&
-           bytes_free >= journal->options.space_bytes_min + journal->options.segment_bytes;
-}
-
-static enum fault spare_make(struct journal *journal)
-{
-    char path[PATH_BYTES];
-    folder_path(path, journal->folder, SPARE_NAME);
-    int fd;
-    enum fault fault = disk_create(path, &fd);
-    if (fault != FAULT_NONE) return fault;
-    fault = segment_zero(fd, 0, journal->options.segment_bytes, PREPARE_STEP_BYTES, &journal->stop);
-    if (fault == FAULT_NONE) fault = disk_sync_all(fd);
-    if (fault != FAULT_NONE) {
-        disk_close(fd);
-        return fault;
-    }
-    journal->spare_fd = fd;
-    /* Before the committer can see it: it may use this one up and want another at once. */
-    atomic_store_explicit(&journal->spare_wanted, false, memory_order_relaxed);
-    pthread_mutex_lock(journal->options.lock);
-    journal->spare_ready = true;
-    pthread_mutex_unlock(journal->options.lock);
-    return FAULT_NONE;
-}
-
-enum fault journal_prepare_spare(struct journal *journal)
-{
-    journal_look_at_space(journal);
-    if (!atomic_load_explicit(&journal->spare_wanted, memory_order_acquire) || !space_for_spare(journal)) return FAULT_NONE;
-    const enum fault fault = spare_make(journal);
-    if (fault == FAULT_NONE)
-        journal_look_at_space(journal);
-    else if (fault != FAULT_TIMEOUT)
-        atomic_store_explicit(&journal->prepare_failed, true, memory_order_release);
-    return fault;
-}
-
-static void preparer_rest(struct journal *journal)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += SPACE_LOOK_MS / 1000;
-    pthread_mutex_lock(&journal->rest_lock);
-    if (!journal->poked) pthread_cond_timedwait(&journal->rest, &journal->rest_lock, &until);
-    journal->poked = false;
-    pthread_mutex_unlock(&journal->rest_lock);
-}
-
-static void *preparer_run(void *arg)
-{
-    struct journal *journal = arg;
-    pthread_setname_np(pthread_self(), "preparer");
-    signals_block();
-    if (setpriority(PRIO_PROCESS, (id_t)gettid(), PREPARER_NICE) != 0) {
-        log_warn("journal", "segments are prepared at full priority: %s", strerror(errno));
-    }
-    while (!atomic_load_explicit(&journal->stop, memory_order_acquire) && !journal_poisoned(journal)) {
-        const enum fault fault = journal_prepare_spare(journal);
-        if (fault == FAULT_TIMEOUT) break;
-        if (fault != FAULT_NONE) {
-            pthread_mutex_lock(journal->options.lock);
-            pthread_cond_signal(&journal->work);
-            pthread_mutex_unlock(journal->options.lock);
-            break;
-        }
-        preparer_rest(journal);
-    }
-    return NULL;
-}
-
 enum fault journal_start(struct journal *journal)
 {
     assert(!journal->started);
     if (pthread_create(&journal->committer, NULL, committer_run, journal) != 0) return FAULT_MEMORY;
-    if (pthread_create(&journal->preparer, NULL, preparer_run, journal) != 0) {
+    if (pthread_create(&journal->preparer, NULL, journal_preparer_run, journal) != 0) {
         atomic_store_explicit(&journal->stop, true, memory_order_release);
         pthread_mutex_lock(journal->options.lock);
         pthread_cond_signal(&journal->work);
@@ -457,7 +356,7 @@ static void threads_stop(struct journal *journal)
     atomic_store_explicit(&journal->stop, true, memory_order_release);
     pthread_cond_signal(&journal->work);
     pthread_mutex_unlock(journal->options.lock);
-    preparer_wake(journal);
+    journal_preparer_wake(journal);
     pthread_join(journal->committer, NULL);
     pthread_join(journal->preparer, NULL);
 }

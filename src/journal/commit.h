@@ -1,10 +1,10 @@
-/* commit: the inside of a journal that is open for appending, shared by commit.c (threads), recover.c (how it comes to be)
- * and the simulation, which runs the same steps on one thread.
+/* commit: the inside of a journal that is open for appending, shared by commit.c (decisions become durable), prepare.c (the
+ * next segment), recover.c (how it comes to be) and the simulation, which runs the same steps on one thread.
  *
  * Who owns what:
  *   under the decision lock      filling, segment_left, spare_ready, sleeping, gather_enough
  *   the committer                writing, rotate, seq_taken, fd, header, seed, chain, offset
- *   the preparer                 the file of the spare, until spare_ready; the committer from then on
+ *   the preparer                 the file of the spare, until spare_ready; the committer from then on; seq_looked
  *   whoever urges, atomically    urged_cpu
  *   anyone, atomically           seq_appended, seq_durable, poisoned, space_low, spare_wanted, prepare_failed, stop
  *
@@ -42,6 +42,7 @@ struct journal {
     uint64_t offset;
 
     int spare_fd;
+    uint64_t seq_looked;       /* the durable mark as of the last look for a rush */
     pthread_mutex_t rest_lock; /* the preparer's sleep */
     pthread_cond_t rest;
     bool poked;
@@ -64,8 +65,11 @@ void journal_release(struct journal *journal);
 /* One turn of the committer: takes the open batch, if it holds anything, and makes it durable. FAULT_DISK or FAULT_SPACE
  * have poisoned the journal. Never while the committer runs. */
 enum fault journal_commit_open(struct journal *journal) MUST_USE;
-/* One turn of the preparer: looks at the space, makes a spare if one is wanted. A failure poisons at the next commit. */
+/* One turn of the preparer: looks at the space, makes a spare if one is wanted and no rush goes before it. A failure poisons
+ * at the next commit. */
 enum fault journal_prepare_spare(struct journal *journal) MUST_USE;
+void *journal_preparer_run(void *journal); /* its thread */
+void journal_preparer_wake(struct journal *journal);
 
 /* Free space, compared with the limit. */
 void journal_look_at_space(struct journal *journal);

@@ -74,6 +74,13 @@ void journal_append(struct journal *journal, const struct decision *decision, ui
  * that all that was decided in it shares one sync; a committer woken by the first decision of a turn would take it alone. */
 void journal_urge(struct journal *journal);
 
+/* A rush: so many decisions have become durable between two looks, which are far enough apart that a disk or a core that
+ * stands still for a moment does not end it. Whatever can wait gives way to it. Any thread; *seq_looked is whose look it is:
+ * the mark as of the last one. */
+#define RUSH_LOOK_MS 50
+#define RUSH_DECISIONS 500
+bool journal_sees_rush(const struct journal *journal, uint64_t *seq_looked, uint64_t decisions);
+
 uint64_t journal_seq_durable(const struct journal *journal); /* any thread, acquire */
 uint64_t journal_commit_us(const struct journal *journal);   /* any thread: how long a commit takes of late */
 bool journal_poisoned(const struct journal *journal);        /* any thread */

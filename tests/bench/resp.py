@@ -9,8 +9,8 @@ SALE.GRAB answers with verdict, number and what is left, which redis-benchmark h
 does. So beside the ratio of the one, which has an aim, stands that of the other.
 
 redis-benchmark has a core to itself, and the server that is asked, whichever it is, has all the others; a turn begins when what
-the one before left to be done is done: our clerk gives way to a rush and files behind it, so no turn pays for filing, as none of
-Redis's pays for the consumer of its stream.
+the one before left to be done is done, and what a new sale makes ready is ready: our clerk gives way to a rush and files behind it,
+and so is the next segment of the journal made, so no turn pays for either, as none of Redis's pays for the consumer of its stream.
 
 On a machine of two cores redis-benchmark is soon what is measured. So a server that gives every command the same reply and does
 nothing else takes its turns too: no ratio can be above its own."""
@@ -85,7 +85,7 @@ class Redis(servers.Server):
         return self.port
 
     def rest(self):
-        pass
+        self.wait_idle()
 
 
 class Ours(servers.Stampede):
@@ -103,6 +103,7 @@ class Ours(servers.Stampede):
 
     def rest(self):
         self.wait_filed()
+        self.wait_idle()
 
 
 class Seckill:
@@ -152,7 +153,8 @@ def turn(port, words, pipeline, requests, numbers=BUYERS, core=None):
 
 
 def fresh_turn(side, path, pipeline, requests, core):
-    """A turn on a sale of its own. What it leaves the server to do is done before the next one's, whoever's that is."""
+    """A turn on a sale of its own, made before the crowd comes. What it leaves the server to do is done before the next one's,
+    whoever's that is."""
     words = side.sale(f"{path}-{pipeline}-{time.monotonic_ns()}", STOCK if path == "won" else 0)
     side.rest()
     taken = machine.stolen_during(lambda: turn(side.turn_port(), words, pipeline, requests, core=core))

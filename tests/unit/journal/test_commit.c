@@ -217,6 +217,50 @@ static void no_space_is_no_room(void **state)
     journal_close(desk.journal);
 }
 
+static void rush(struct desk *desk)
+{
+    for (int i = 0; i < RUSH_DECISIONS; i++) assert_true(desk_append(desk));
+    assert_int_equal(journal_commit_open(desk->journal), FAULT_NONE);
+}
+
+/* Until the spare has become the segment, where a rush leaves the preparer without one. */
+static void rush_into_the_spare(struct desk *desk)
+{
+    assert_true(desk->journal->spare_ready);
+    while (desk->journal->spare_ready) rush(desk);
+    assert_true(desk->journal->segment_left > SEGMENT_BYTES_MIN / 2);
+}
+
+static void spare_look(struct desk *desk, bool made)
+{
+    assert_int_equal(journal_prepare_spare(desk->journal), FAULT_NONE);
+    assert_int_equal(desk->journal->spare_ready, made);
+}
+
+/* By turns of committer and preparer on this thread, so that no clock decides. */
+static void a_rush_goes_before_the_spare_while_half_of_the_segment_is_left(void **state)
+{
+    (void)state;
+    struct desk desk;
+    desk_open(&desk, SEGMENT_BYTES_MIN, 0);
+    spare_look(&desk, true);
+
+    rush_into_the_spare(&desk);
+    spare_look(&desk, false);
+    rush(&desk);
+    spare_look(&desk, false);
+    spare_look(&desk, true); /* nobody came any more */
+
+    rush_into_the_spare(&desk);
+    while (desk.journal->segment_left > SEGMENT_BYTES_MIN / 2) {
+        spare_look(&desk, false);
+        rush(&desk);
+    }
+    spare_look(&desk, true); /* in the middle of the rush */
+    rush_into_the_spare(&desk);
+    journal_close(desk.journal);
+}
+
 /* The descriptor under the committer is closed: the write fails, and that is the end of it. */
 static void a_failed_write_poisons_once_and_for_good(void **state)
 {
@@ -247,6 +291,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lone_decision_is_durable_without_company, folder_new, folder_drop),
         cmocka_unit_test_setup_teardown(close_commits_what_is_open, folder_new, folder_drop),
         cmocka_unit_test_setup_teardown(no_space_is_no_room, folder_new, folder_drop),
+        cmocka_unit_test_setup_teardown(a_rush_goes_before_the_spare_while_half_of_the_segment_is_left, folder_new,
+                                        folder_drop),
         cmocka_unit_test_setup_teardown(a_failed_write_poisons_once_and_for_good, folder_new, folder_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
