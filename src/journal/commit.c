@@ -301,9 +301,12 @@ static void work_await(struct journal *journal)
 
 /* A batch much smaller than the one before is the vanguard of a crowd that is still writing: a sync now would make the rest
  * wait for a second one. They get a moment; someone who is alone never waits, because the batch before was theirs alone too.
- * Expiries make no crowd, and where no one waits for the batch yet, one who was in the last may be about to come again. */
+ * Expiries make no crowd, and where no one waits for the batch yet, one who was in the last may be about to come again.
+ * Where the crowd's reactor has this processor, too, a commit that is under way costs it nothing while the disk works, and a
+ * moment waited is one in which the disk does not. */
 static void batch_gather(struct journal *journal)
 {
+    if (shares_processor(journal)) return;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += GATHER_US_MAX * 1000;
