@@ -29,6 +29,24 @@ static void pool_extend(struct pool *pool)
     pool->ready += EXTEND_BYTES / pool->cell_bytes;
 }
 
+struct pool_ahead pool_expect(struct pool *pool, uint32_t cells)
+{
+    uint32_t freed = pool->fresh - pool->used, room = pool->cells_max - pool->fresh;
+    uint32_t fresh = cells > freed ? cells - freed : 0;
+    uint32_t until = pool->fresh + (fresh < room ? fresh : room);
+    struct pool_ahead ahead = { .region = &pool->region };
+    if (until <= pool->ready) return ahead;
+    ahead.begin = (size_t)(pool->ready + 1) * pool->cell_bytes;
+    ahead.end = (size_t)(until + 1) * pool->cell_bytes;
+    pool->ready = until;
+    return ahead;
+}
+
+uint64_t pool_bytes(const struct pool *pool)
+{
+    return (uint64_t)(pool->ready < pool->cells_max ? pool->ready : pool->cells_max) * pool->cell_bytes;
+}
+
 void pool_close(struct pool *pool)
 {
     region_close(&pool->region);

@@ -129,6 +129,12 @@ bool engine_make_ready(struct engine *engine, uint32_t part)
     return holdings_make_ready(&engine->holdings, part);
 }
 
+void engine_expect_orders(struct engine *engine, uint32_t orders, struct pool_ahead out[ENGINE_AHEAD])
+{
+    _Static_assert(ENGINE_AHEAD == HOLDINGS_AHEAD, "the memory of an order is all in the holdings");
+    holdings_expect_orders(&engine->holdings, orders, out);
+}
+
 void engine_usage(const struct engine *engine, struct engine_usage *out)
 {
     *out = (struct engine_usage){

@@ -15,12 +15,13 @@
  *   E5  a purchase token is spent by one win at most, and only by its buyer's in its sale.
  *   E6  a hold ends once: what comes back is what was held (P6).
  *
- * Memory is reserved at open and touched as it is used, but for engine_make_ready(): about 90 bytes for an order with a
- * 16-byte buyer, 8 more while it is held and 8 where it was paid later, 50 for a purchase token that is not spent. */
+ * Memory is reserved at open and touched as it is used, but for what is made ready for a crowd: about 90 bytes for an order
+ * with a 16-byte buyer, 8 more while it is held and 8 where it was paid later, 50 for a purchase token that is not spent. */
 #ifndef STAMPEDE_ENGINE_ENGINE_H
 #define STAMPEDE_ENGINE_ENGINE_H
 
 #include "base/fault.h"
+#include "base/pool.h"
 #include "base/slice.h"
 #include "engine/board.h"
 #include "engine/decision.h"
@@ -248,6 +249,10 @@ bool engine_forget(struct engine *engine, uint64_t sale_id, uint32_t orders_max,
 /* By any thread, without the lock, whoever else uses the engine: memory for one part after the other of what a crowd touches
  * all over, before it comes. False: that was all. Changes no verdict. */
 bool engine_make_ready(struct engine *engine, uint32_t part);
+/* Under the lock: so many orders are about to be made. What memory they will take that has not been asked for, as
+ * pool_expect() tells it. */
+#define ENGINE_AHEAD 3
+void engine_expect_orders(struct engine *engine, uint32_t orders, struct pool_ahead out[ENGINE_AHEAD]);
 
 struct engine_usage {
     uint32_t sales, orders, orders_max, tokens;

@@ -342,14 +342,15 @@ void holdings_order(const struct holdings *holdings, uint32_t cell, const struct
     out->token_nonce = holding->token ? *nonce_at(holdings, cell) : 0;
 }
 
-static uint64_t pool_bytes(const struct pool *pool)
-{
-    return (uint64_t)pool->fresh * pool->cell_bytes;
-}
-
 bool holdings_make_ready(struct holdings *holdings, uint32_t part)
 {
     return index_make_ready(&holdings->by_buyer, part);
+}
+
+void holdings_expect_orders(struct holdings *holdings, uint32_t orders, struct pool_ahead out[HOLDINGS_AHEAD])
+{
+    out[0] = pool_expect(&holdings->orders, orders);
+    texts_expect(&holdings->texts, orders, out + 1);
 }
 
 uint64_t holdings_bytes(const struct holdings *holdings)

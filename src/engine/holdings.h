@@ -141,6 +141,9 @@ void holdings_order(const struct holdings *holdings, uint32_t cell, const struct
 
 /* As region_make_ready(), of what every grab touches somewhere else: the index by buyer. False: that was all. */
 bool holdings_make_ready(struct holdings *holdings, uint32_t part);
+/* As pool_expect(), of so many orders and the names of their buyers. */
+#define HOLDINGS_AHEAD (1 + TEXTS_AHEAD)
+void holdings_expect_orders(struct holdings *holdings, uint32_t orders, struct pool_ahead out[HOLDINGS_AHEAD]);
 uint64_t holdings_bytes(const struct holdings *holdings); /* of memory touched */
 
 #endif

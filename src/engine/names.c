@@ -86,5 +86,5 @@ void names_drop(struct names *names, uint64_t hash)
 
 uint64_t names_bytes(const struct names *names)
 {
-    return (uint64_t)names->cells.fresh * names->cells.cell_bytes + index_bytes(&names->by_hash);
+    return pool_bytes(&names->cells) + index_bytes(&names->by_hash);
 }

@@ -23,6 +23,9 @@ enum fault texts_open(struct texts *texts, uint32_t texts_max) MUST_USE;
 void texts_close(struct texts *texts);
 uint32_t texts_put(struct texts *texts, struct slice text); /* at most TEXT_BYTES_MAX; there is room */
 void texts_drop(struct texts *texts, uint32_t cell, uint8_t len);
+/* As pool_expect(), of so many texts of a length that names have: 32 bytes at most. */
+#define TEXTS_AHEAD 2
+void texts_expect(struct texts *texts, uint32_t count, struct pool_ahead out[TEXTS_AHEAD]);
 uint64_t texts_bytes(const struct texts *texts); /* of memory touched */
 
 static inline int text_size(size_t len)

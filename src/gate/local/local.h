@@ -21,8 +21,11 @@ struct local {
     uint8_t hash_key[16];
 
     struct {
-        _Atomic bool begun, stop;
-        bool runs;
+        pthread_mutex_t lock;
+        pthread_cond_t work;
+        bool begun, runs;
+        uint32_t units; /* of the largest sale that it has not looked after yet; 0: none */
+        _Atomic bool stop;
         pthread_t thread;
     } ready;
 
@@ -81,7 +84,9 @@ uint64_t order_seq(const struct local *gate, const struct order *order);
 void lane_answer(struct gate_lane *lane, struct gate_ticket *ticket, uint64_t seq);
 /* As sales[].seller has it. */
 uint64_t seller_hash(const struct local *gate, struct slice seller);
-/* Any thread: so many units of a sale are to be had. Where they are enough for a crowd, memory is made ready for it once. */
+void ready_init(struct local *gate);
+/* Any thread, not under the lock: so many units of a sale are to be had. Where they are enough for a crowd, memory is made
+ * ready for it. */
 void ready_look(struct local *gate, uint32_t units);
 /* When nobody else uses the gate any more. */
 void ready_close(struct local *gate);

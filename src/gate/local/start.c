@@ -232,6 +232,7 @@ enum fault gate_open(struct gate **out, const struct gate_options *options, stru
     gate->gate.kind = &local_kind;
     gate->options = *options;
     pthread_mutex_init(&gate->lock, NULL);
+    ready_init(gate);
 
     random_bytes(gate->hash_key, sizeof gate->hash_key);
     enum fault fault = engine_open(&gate->engine, options->orders_max, gate->hash_key);

@@ -42,6 +42,41 @@ static void a_released_cell_comes_back_before_a_fresh_one(void **state)
     pool_close(&pool);
 }
 
+static void bytes_expected(struct pool *pool, uint32_t cells, uint64_t due)
+{
+    struct pool_ahead ahead = pool_expect(pool, cells);
+    assert_ptr_equal(ahead.region, &pool->region);
+    assert_int_equal(ahead.end - ahead.begin, due);
+}
+
+/* Each byte is asked for once, by whoever comes first: what is expected, or a cell that is used unexpected. */
+static void memory_is_asked_for_ahead_once_and_only_of_fresh_cells(void **state)
+{
+    (void)state;
+    enum { CELLS = 40000, PART = 65536 / 16 };
+    struct pool pool;
+    assert_int_equal(pool_open(&pool, 16, CELLS), FAULT_NONE);
+    assert_int_equal(pool_bytes(&pool), 0);
+    bytes_expected(&pool, 0, 0);
+    bytes_expected(&pool, 1000, 16 * 1000);
+    bytes_expected(&pool, 1000, 0);
+    for (uint32_t i = 0; i < 1000; i++) assert_int_equal(pool_acquire(&pool), i + 1);
+    assert_int_equal(pool_bytes(&pool), 16 * 1000);
+    uint32_t last = pool_acquire(&pool); /* brings a part of its own */
+    assert_int_equal(pool_bytes(&pool), 16 * (1000 + PART));
+    bytes_expected(&pool, PART, 16);
+
+    for (uint32_t cell = 1; cell <= last; cell++) pool_release(&pool, cell);
+    bytes_expected(&pool, last + PART, 0); /* they come back first */
+    bytes_expected(&pool, UINT32_MAX, 16 * (uint64_t)(CELLS - last - PART));
+    bytes_expected(&pool, UINT32_MAX, 0);
+    assert_int_equal(pool_bytes(&pool), 16 * CELLS);
+    for (uint32_t i = 0; i < CELLS; i++) memset(pool_cell(&pool, pool_acquire(&pool)), 1, 16);
+    assert_int_equal(pool_acquire(&pool), 0);
+    assert_int_equal(pool_bytes(&pool), 16 * CELLS);
+    pool_close(&pool);
+}
+
 static void cells_do_not_overlap_and_fresh_ones_are_zero(void **state)
 {
     (void)state;
@@ -108,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_are_numbered_from_one_and_run_out),
         cmocka_unit_test(a_released_cell_comes_back_before_a_fresh_one),
+        cmocka_unit_test(memory_is_asked_for_ahead_once_and_only_of_fresh_cells),
         cmocka_unit_test(cells_do_not_overlap_and_fresh_ones_are_zero),
         cmocka_unit_test(random_use_never_gives_a_cell_twice),
     };
