@@ -30,6 +30,7 @@ static void on_connection(uv_stream_t *listener, int status)
 static void on_rise(uv_check_t *handle)
 {
     struct reactor *reactor = handle->data;
+    resp_front_answer(reactor->resp);
     gate_lane_rise(reactor->lane);
 }
 
@@ -38,6 +39,7 @@ static void on_rest(uv_prepare_t *handle)
     struct reactor *reactor = handle->data;
     resp_front_rest(reactor->resp);
     gate_lane_rest(reactor->lane);
+    resp_front_gather(reactor->resp);
 }
 
 static void on_wake(uv_async_t *handle)

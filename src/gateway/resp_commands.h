@@ -10,8 +10,11 @@
 /* Finds the command and runs it, or takes it down where it is a grab. False: it has to wait, and is to be run again once the
  * pipeline goes on. */
 bool resp_run(struct resp_call *call);
-/* Answers the grabs that were taken down: before any other reply is written, and before the commands read are given up. */
+/* Answers the grabs that were taken down: before any other reply is written, and before the commands read are given up,
+ * unless they may be left. */
 void resp_grabs_answer(struct resp_call *call);
+/* At the end of what a peer has sent. False: it has none, or they have to be answered. */
+bool resp_grabs_leave(struct resp_call *call);
 /* The name of command n for the metrics, NULL beyond the last. */
 const char *resp_command_name(uint32_t n);
 

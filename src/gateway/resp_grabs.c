@@ -92,9 +92,11 @@ static void grab_gather(struct resp_call *call, const struct grab *grab,
                         void (*answer)(struct resp_call *call, struct gate_grab *g))
 {
     struct resp_front *front = call->front;
+    struct resp_grab *text = &front->grab_texts[front->grab_count];
     front->grabs[front->grab_count].grab = *grab;
-    front->grab_texts[front->grab_count].answer = answer;
-    front->grab_texts[front->grab_count].problem = PROBLEM_NONE;
+    text->peer = call->peer;
+    text->answer = answer;
+    text->problem = PROBLEM_NONE;
     if (++front->grab_count == RESP_GRABS_MAX) resp_grabs_answer(call);
 }
 
@@ -142,13 +144,52 @@ static bool crowd_ask(struct resp_call *call, uint32_t count)
     return true;
 }
 
+/* Those of a peer stand behind each other, each with a reply of its own. What the peer asks to know now is not run here. */
+static void left_say(struct resp_front *front, uint32_t count)
+{
+    for (uint32_t at = 0, end; at < count; at = end) {
+        struct resp_peer *peer = front->grab_texts[at].peer;
+        for (end = at + 1; end < count && front->grab_texts[end].peer == peer;) end++;
+        struct resp_out out = { .data = front->left_out, .size = sizeof front->left_out, .version = peer->version };
+        struct resp_call call = { .peer = peer, .front = front, .account = peer->account, .out = &out };
+        grabs_say(&call, front->grabs + at, front->grab_texts + at, end - at);
+        assert(!out.overflow && peer->slow == NULL);
+        peer->grabs_left -= end - at;
+        output_take(peer, &out, call.seq, end - at);
+        peer_settle(peer);
+    }
+}
+
+/* Whatever stops the pipeline, or has a reply of its own, has had them answered. */
+bool resp_grabs_leave(struct resp_call *call)
+{
+    struct resp_front *front = call->front;
+    if (!front->gathering || call->out->len > 0 || front->grab_count == front->grabs_left) return false;
+    call->peer->grabs_left += front->grab_count - front->grabs_left;
+    front->grabs_left = front->grab_count;
+    return true;
+}
+
+void resp_front_gather(struct resp_front *front)
+{
+    if (front != NULL) front->gathering = gate_is_here(front->reactor->server->rooms.gate);
+}
+
+void resp_front_answer(struct resp_front *front)
+{
+    if (front == NULL) return;
+    struct resp_call call = { .front = front };
+    resp_grabs_answer(&call);
+    front->gathering = false;
+}
+
 void resp_grabs_answer(struct resp_call *call)
 {
     struct resp_front *front = call->front;
     struct rooms *rooms = resp_rooms(call);
-    uint32_t count = front->grab_count;
+    uint32_t count = front->grab_count, left = front->grabs_left;
     if (count == 0) return;
-    front->grab_count = 0;
+    front->grab_count = front->grabs_left = 0;
     bool shed = shed_refuses(&rooms->guard->shed, SHED_GRAB), here = gate_is_here(rooms->gate);
     if (!shed && !here && crowd_ask(call, count)) return;
     for (uint32_t i = 0; (shed || !here) && i < count; i++) {
@@ -156,7 +197,8 @@ void resp_grabs_answer(struct resp_call *call)
         front->grabs[i].seq = 0;
     }
     if (!shed && here) gate_grabs(front->reactor->lane, front->grabs, count);
-    grabs_say(call, front->grabs, front->grab_texts, count);
+    left_say(front, left);
+    grabs_say(call, front->grabs + left, front->grab_texts + left, count - left);
 }
 
 /* Verdict, order number or nil, units available. */

@@ -91,7 +91,8 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
         at += command.bytes;
         if (progress != RESP_EMPTY && peer->slow == NULL) replies++; /* else it is counted when it is written: slow_end() */
     }
-    resp_grabs_answer(&call);
+    if (resp_grabs_leave(&call)) return at;
+    if (front->grab_count > front->grabs_left) resp_grabs_answer(&call);
     assert(!out.overflow);
     output_take(peer, &out, call.seq, replies);
     return at;
@@ -163,7 +164,7 @@ void peer_linger(struct resp_peer *peer)
 void peer_settle(struct resp_peer *peer)
 {
     if (peer->closing || peer->lingering) return;
-    bool idle = peer->output_len == 0 && !peer->writing && !peer->awaiting && peer->slow == NULL;
+    bool idle = peer->output_len == 0 && !peer->writing && !peer->awaiting && peer->slow == NULL && peer->grabs_left == 0;
     if (idle && (peer->close_after || peer_reactor(peer)->draining)) {
         peer_linger(peer);
     } else if (idle && peer->ended) {

@@ -56,6 +56,7 @@ struct resp_peer {
     bool awaiting;    /* among the front's, until what is held is durable */
     bool writing;     /* the socket did not take all */
     bool closing, closed;
+    uint32_t grabs_left; /* taken down, and left to be answered with those of others */
     struct resp_peer *await_next;
     uint64_t held_seq;
     struct resp_slow *slow; /* the command that the pipeline waits for */
@@ -80,16 +81,21 @@ struct resp_name {
     char name[SALE_NAME_BYTES_MAX];
 };
 
-/* Grabs of one pipeline that stand behind each other are decided together: under one lock, their buyers' memory called for
- * at once. Each is taken down as it is read; before anything else is run or the turn ends, all of them are answered. */
+/* Grabs that stand behind each other are decided together: under one lock, their buyers' memory called for at once. Each is
+ * taken down as it is read; before anything else is run all of them are answered. Where the gate is here those at the end of
+ * what a peer has sent are left for a moment, until the loop has read what others have sent: a crowd that asks one by one is
+ * decided like a pipeline. */
 #define RESP_GRABS_MAX 64
+#define RESP_GRAB_REPLY_BYTES_MAX 256
 struct resp_grab {
+    struct resp_peer *peer;
     char buyer[BUYER_BYTES_MAX + 1];                             /* ACCOUNT:USER */
     void (*answer)(struct resp_call *call, struct gate_grab *g); /* writes the reply */
     enum problem problem; /* it was no grab, and stands here for its turn to be told so; PROBLEM_NONE: it was */
     const char *detail;
 };
-_Static_assert(RESP_OUTPUT_BYTES_MAX + RESP_GRABS_MAX * 256 + RESP_REPLY_BYTES_MAX <= REACTOR_OUT_BYTES,
+#define RESP_GRABS_BYTES_MAX (RESP_GRABS_MAX * RESP_GRAB_REPLY_BYTES_MAX)
+_Static_assert(RESP_OUTPUT_BYTES_MAX + RESP_GRABS_BYTES_MAX + RESP_REPLY_BYTES_MAX <= REACTOR_OUT_BYTES,
                "their replies fit");
 
 /* A command that asks the ledger or the gate, until it is answered; what its answer needs is copied here. It is answered at
@@ -136,9 +142,12 @@ struct resp_front {
     bool durable_asked;
     struct resp_peer *await_first, *await_last;
     struct resp_name names[RESP_NAMES];
-    uint32_t grab_count; /* taken down of the pipeline being read, and not answered */
+    bool gathering;      /* the loop reads, and will answer what is left when it has read all */
+    uint32_t grab_count; /* taken down, and not answered */
+    uint32_t grabs_left; /* the first of these: of peers that were read before the one at hand */
     struct gate_grab grabs[RESP_GRABS_MAX];
     struct resp_grab grab_texts[RESP_GRABS_MAX];
+    char left_out[RESP_GRABS_BYTES_MAX];
 };
 
 /* One command being run. Its handler writes one reply to out, or calls resp_ask(). */
@@ -199,6 +208,9 @@ enum fault resp_front_open(struct resp_front **out, struct reactor *reactor, int
 void resp_front_close(struct resp_front *front); /* when its loop has ended */
 bool resp_front_listen(struct resp_front *front, int backlog);
 void resp_front_tick(struct resp_front *front);
+/* Between the two the loop reads, and calls nothing but what has come; grabs may be left to be decided together. */
+void resp_front_gather(struct resp_front *front);
+void resp_front_answer(struct resp_front *front);
 /* Before gate_lane_rest(): the first in the row of those that await a record is waited for; those before it go on. */
 void resp_front_rest(struct resp_front *front);
 uint32_t resp_front_count(const struct resp_front *front); /* of its peers; any thread */

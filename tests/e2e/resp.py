@@ -64,7 +64,7 @@ class Peer:
             heard.append(("UNSURE" if unsure and answer[0] == "ALREADY_WON" else answer[0], answer[1]))
         return heard
 
-    def _fill(self):
+    def fill(self):
         try:
             piece = self.sock.recv(65536)
         except ConnectionResetError:
@@ -75,14 +75,14 @@ class Peer:
 
     def _line(self):
         while b"\r\n" not in self.buffer:
-            self._fill()
+            self.fill()
         line, _, rest = bytes(self.buffer).partition(b"\r\n")
         self.buffer = bytearray(rest)
         return line
 
     def _bytes(self, count):
         while len(self.buffer) < count:
-            self._fill()
+            self.fill()
         piece = bytes(self.buffer[:count])
         del self.buffer[:count]
         return piece
@@ -114,7 +114,7 @@ class Peer:
         """All that comes until the server closes."""
         try:
             while True:
-                self._fill()
+                self.fill()
         except Closed:
             return bytes(self.buffer)
 
