@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define EXTEND_BYTES (64u << 10)
+#define READY_BYTES (2u << 20)
 
 enum fault pool_open(struct pool *pool, uint32_t cell_bytes, uint32_t cells_max)
 {
@@ -20,31 +21,56 @@ enum fault pool_open(struct pool *pool, uint32_t cell_bytes, uint32_t cells_max)
     return region_open(&pool->region, size);
 }
 
+static uint32_t ready_of(const struct pool *pool)
+{
+    return atomic_load_explicit(&pool->ready, memory_order_relaxed);
+}
+
+/* Another may have brought it further meanwhile. */
+static void ready_raise(struct pool *pool, uint32_t to)
+{
+    uint32_t ready = ready_of(pool);
+    while (ready < to &&
+           !atomic_compare_exchange_weak_explicit(&pool->ready, &ready, to, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+/* The bytes of the cells behind those that are ready, up to this one. */
+static bool cells_populate(struct pool *pool, uint32_t ready, uint32_t to)
+{
+    return region_populate(&pool->region, ((size_t)ready + 1) * pool->cell_bytes, ((size_t)to + 1) * pool->cell_bytes);
+}
+
 /* A page that the system has to find at the first touch of it costs several times as much as one of many that it is asked
  * for at once, and cells are touched in their order. */
 static void pool_extend(struct pool *pool)
 {
-    size_t begin = (size_t)(pool->ready + 1) * pool->cell_bytes, end = begin + EXTEND_BYTES;
-    (void)region_populate(&pool->region, begin, end);
-    pool->ready += EXTEND_BYTES / pool->cell_bytes;
+    uint32_t ready = ready_of(pool), to = ready + EXTEND_BYTES / pool->cell_bytes;
+    (void)cells_populate(pool, ready, to);
+    ready_raise(pool, to);
 }
 
-struct pool_ahead pool_expect(struct pool *pool, uint32_t cells)
+uint32_t pool_reach(const struct pool *pool, uint32_t cells)
 {
     uint32_t freed = pool->fresh - pool->used, room = pool->cells_max - pool->fresh;
     uint32_t fresh = cells > freed ? cells - freed : 0;
-    uint32_t until = pool->fresh + (fresh < room ? fresh : room);
-    struct pool_ahead ahead = { .region = &pool->region };
-    if (until <= pool->ready) return ahead;
-    ahead.begin = (size_t)(pool->ready + 1) * pool->cell_bytes;
-    ahead.end = (size_t)(until + 1) * pool->cell_bytes;
-    pool->ready = until;
-    return ahead;
+    return pool->fresh + (fresh < room ? fresh : room);
+}
+
+bool pool_make_ready(struct pool *pool, uint32_t reach)
+{
+    uint32_t ready = ready_of(pool), part = READY_BYTES / pool->cell_bytes;
+    if (ready >= reach) return false;
+    uint32_t to = reach - ready < part ? reach : ready + part;
+    if (!cells_populate(pool, ready, to)) return false;
+    ready_raise(pool, to);
+    return true;
 }
 
 uint64_t pool_bytes(const struct pool *pool)
 {
-    return (uint64_t)(pool->ready < pool->cells_max ? pool->ready : pool->cells_max) * pool->cell_bytes;
+    uint32_t ready = ready_of(pool);
+    return (uint64_t)(ready < pool->cells_max ? ready : pool->cells_max) * pool->cell_bytes;
 }
 
 void pool_close(struct pool *pool)
@@ -60,7 +86,7 @@ uint32_t pool_acquire(struct pool *pool)
         memcpy(&pool->freed, pool_cell(pool, cell), sizeof pool->freed);
     } else {
         if (pool->fresh == pool->cells_max) return 0;
-        if (pool->fresh == pool->ready) pool_extend(pool);
+        if (pool->fresh == ready_of(pool)) pool_extend(pool);
         cell = ++pool->fresh;
     }
     pool->used++;

@@ -70,7 +70,7 @@ static uint64_t content_digest(const struct decision *decision)
 }
 
 /* All that a decision says and has led to. */
-struct account {
+struct outcome {
     uint64_t digest; /* before it */
     uint64_t content;
     uint64_t orders_made, tokens_given, token_nonce;
@@ -80,7 +80,7 @@ struct account {
 };
 
 /* Numbers, then buyer and key, in one pass of SipHash: as batches of version 1 have it. */
-static uint64_t account_siphash(const struct account *a, const struct decision *decision)
+static uint64_t outcome_siphash(const struct outcome *a, const struct decision *decision)
 {
     struct {
         uint64_t digest, seq, at_ms, sale_id, content, orders_made, tokens_given, token_nonce;
@@ -152,7 +152,7 @@ static uint64_t fold_text(uint64_t digest, struct slice text)
 
 /* Wins are many, and the lock is held: two sums that need not wait for each other, then the texts. Number by number, because
  * what is read in larger pieces than it was written in has to wait until it has been written. */
-static uint64_t account_fold(const struct account *a, const struct decision *decision)
+static uint64_t outcome_fold(const struct outcome *a, const struct decision *decision)
 {
     const struct sale_counts *counts = a->counts;
     uint64_t x = fold(FOLD_A ^ a->digest, FOLD_B ^ decision->seq),
@@ -169,21 +169,21 @@ static uint64_t account_fold(const struct account *a, const struct decision *dec
 uint64_t digest_next(enum digest_kind kind, uint64_t digest, const struct decision *decision, const struct sale *sale)
 {
     static const struct sale_counts nothing;
-    struct account account = { .digest = digest, .content = content_digest(decision), .counts = &nothing };
+    struct outcome outcome = { .digest = digest, .content = content_digest(decision), .counts = &nothing };
     if (sale != NULL) {
-        account.orders_made = sale->orders_made;
-        account.tokens_given = sale->tokens_given;
-        account.counts = &sale->counts;
+        outcome.orders_made = sale->orders_made;
+        outcome.tokens_given = sale->tokens_given;
+        outcome.counts = &sale->counts;
     }
     if (decision->kind == DECISION_WON) {
-        account.units = decision->won.units;
-        account.token_nonce = decision->won.token_nonce;
-        account.buyer = decision->won.buyer;
-        account.key = decision->won.key;
+        outcome.units = decision->won.units;
+        outcome.token_nonce = decision->won.token_nonce;
+        outcome.buyer = decision->won.buyer;
+        outcome.key = decision->won.key;
     } else if (decision->kind == DECISION_TOKEN_GIVEN) {
-        account.buyer = decision->token_given.buyer;
+        outcome.buyer = decision->token_given.buyer;
     } else if (decision->kind >= DECISION_PAID) {
-        account.units = decision->ended.units;
+        outcome.units = decision->ended.units;
     }
-    return kind == DIGEST_SIPHASH ? account_siphash(&account, decision) : account_fold(&account, decision);
+    return kind == DIGEST_SIPHASH ? outcome_siphash(&outcome, decision) : outcome_fold(&outcome, decision);
 }

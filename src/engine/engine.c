@@ -129,10 +129,14 @@ bool engine_make_ready(struct engine *engine, uint32_t part)
     return holdings_make_ready(&engine->holdings, part);
 }
 
-void engine_expect_orders(struct engine *engine, uint32_t orders, struct pool_ahead out[ENGINE_AHEAD])
+struct engine_reach engine_reach(const struct engine *engine, uint32_t orders)
 {
-    _Static_assert(ENGINE_AHEAD == HOLDINGS_AHEAD, "the memory of an order is all in the holdings");
-    holdings_expect_orders(&engine->holdings, orders, out);
+    return holdings_reach(&engine->holdings, orders);
+}
+
+bool engine_make_orders_ready(struct engine *engine, const struct engine_reach *reach)
+{
+    return holdings_make_orders_ready(&engine->holdings, reach);
 }
 
 void engine_usage(const struct engine *engine, struct engine_usage *out)

@@ -21,7 +21,6 @@
 #define STAMPEDE_ENGINE_ENGINE_H
 
 #include "base/fault.h"
-#include "base/pool.h"
 #include "base/slice.h"
 #include "engine/board.h"
 #include "engine/decision.h"
@@ -249,10 +248,13 @@ bool engine_forget(struct engine *engine, uint64_t sale_id, uint32_t orders_max,
 /* By any thread, without the lock, whoever else uses the engine: memory for one part after the other of what a crowd touches
  * all over, before it comes. False: that was all. Changes no verdict. */
 bool engine_make_ready(struct engine *engine, uint32_t part);
-/* Under the lock: so many orders are about to be made. What memory they will take that has not been asked for, as
- * pool_expect() tells it. */
-#define ENGINE_AHEAD 3
-void engine_expect_orders(struct engine *engine, uint32_t orders, struct pool_ahead out[ENGINE_AHEAD]);
+/* The same for orders that are about to be made, so many beyond those that there are: how far their memory reaches, under
+ * the lock; then, without it, one part of it after the other. */
+struct engine_reach {
+    uint32_t orders, texts[2];
+};
+struct engine_reach engine_reach(const struct engine *engine, uint32_t orders);
+bool engine_make_orders_ready(struct engine *engine, const struct engine_reach *reach);
 
 struct engine_usage {
     uint32_t sales, orders, orders_max, tokens;

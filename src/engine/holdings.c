@@ -347,10 +347,18 @@ bool holdings_make_ready(struct holdings *holdings, uint32_t part)
     return index_make_ready(&holdings->by_buyer, part);
 }
 
-void holdings_expect_orders(struct holdings *holdings, uint32_t orders, struct pool_ahead out[HOLDINGS_AHEAD])
+struct engine_reach holdings_reach(const struct holdings *holdings, uint32_t orders)
 {
-    out[0] = pool_expect(&holdings->orders, orders);
-    texts_expect(&holdings->texts, orders, out + 1);
+    const struct pool *sizes = holdings->texts.sizes;
+    return (struct engine_reach){ .orders = pool_reach(&holdings->orders, orders),
+                                  .texts = { pool_reach(&sizes[0], orders), pool_reach(&sizes[1], orders) } };
+}
+
+bool holdings_make_orders_ready(struct holdings *holdings, const struct engine_reach *reach)
+{
+    struct pool *sizes = holdings->texts.sizes;
+    return pool_make_ready(&holdings->orders, reach->orders) || pool_make_ready(&sizes[0], reach->texts[0]) ||
+           pool_make_ready(&sizes[1], reach->texts[1]);
 }
 
 uint64_t holdings_bytes(const struct holdings *holdings)

@@ -20,6 +20,7 @@
 #include "base/pool.h"
 #include "base/slice.h"
 #include "engine/sale.h"
+#include "engine/engine.h"
 #include "engine/texts.h"
 
 #include <stdbool.h>
@@ -141,9 +142,10 @@ void holdings_order(const struct holdings *holdings, uint32_t cell, const struct
 
 /* As region_make_ready(), of what every grab touches somewhere else: the index by buyer. False: that was all. */
 bool holdings_make_ready(struct holdings *holdings, uint32_t part);
-/* As pool_expect(), of so many orders and the names of their buyers. */
-#define HOLDINGS_AHEAD (1 + TEXTS_AHEAD)
-void holdings_expect_orders(struct holdings *holdings, uint32_t orders, struct pool_ahead out[HOLDINGS_AHEAD]);
-uint64_t holdings_bytes(const struct holdings *holdings); /* of memory touched */
+/* How far the memory of so many orders to come reaches, with names of up to 32 bytes; and as pool_make_ready(), of all of
+ * it. */
+struct engine_reach holdings_reach(const struct holdings *holdings, uint32_t orders);
+bool holdings_make_orders_ready(struct holdings *holdings, const struct engine_reach *reach);
+uint64_t holdings_bytes(const struct holdings *holdings); /* of memory asked for or touched */
 
 #endif

@@ -34,11 +34,6 @@ void texts_drop(struct texts *texts, uint32_t cell, uint8_t len)
     pool_release(&texts->sizes[text_size(len)], cell);
 }
 
-void texts_expect(struct texts *texts, uint32_t count, struct pool_ahead out[TEXTS_AHEAD])
-{
-    for (int i = 0; i < TEXTS_AHEAD; i++) out[i] = pool_expect(&texts->sizes[i], count);
-}
-
 uint64_t texts_bytes(const struct texts *texts)
 {
     uint64_t bytes = 0;

@@ -23,10 +23,7 @@ enum fault texts_open(struct texts *texts, uint32_t texts_max) MUST_USE;
 void texts_close(struct texts *texts);
 uint32_t texts_put(struct texts *texts, struct slice text); /* at most TEXT_BYTES_MAX; there is room */
 void texts_drop(struct texts *texts, uint32_t cell, uint8_t len);
-/* As pool_expect(), of so many texts of a length that names have: 32 bytes at most. */
-#define TEXTS_AHEAD 2
-void texts_expect(struct texts *texts, uint32_t count, struct pool_ahead out[TEXTS_AHEAD]);
-uint64_t texts_bytes(const struct texts *texts); /* of memory touched */
+uint64_t texts_bytes(const struct texts *texts); /* of memory asked for */
 
 static inline int text_size(size_t len)
 {
@@ -39,8 +36,7 @@ static inline struct slice texts_at(const struct texts *texts, uint32_t cell, ui
 }
 
 /* The text and a NUL. out has room for a whole cell and one more: copying all of a cell is quicker than as much as is
- * needed.
- */
+ * needed. */
 static inline void texts_copy(const struct texts *texts, uint32_t cell, uint8_t len, char out[TEXT_BYTES_MAX + 1])
 {
     const char *text = texts_at(texts, cell, len).data;

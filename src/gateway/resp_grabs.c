@@ -144,8 +144,8 @@ static bool crowd_ask(struct resp_call *call, uint32_t count)
     return true;
 }
 
-/* Those of a peer stand behind each other, each with a reply of its own. What the peer asks to know now is not run here. */
-static void left_say(struct resp_front *front, uint32_t count)
+/* To each peer as many as stand behind each other. at_hand: whose commands are being run, who is settled after them. */
+static void left_say(struct resp_front *front, uint32_t count, const struct resp_peer *at_hand)
 {
     for (uint32_t at = 0, end; at < count; at = end) {
         struct resp_peer *peer = front->grab_texts[at].peer;
@@ -156,7 +156,7 @@ static void left_say(struct resp_front *front, uint32_t count)
         assert(!out.overflow && peer->slow == NULL);
         peer->grabs_left -= end - at;
         output_take(peer, &out, call.seq, end - at);
-        peer_settle(peer);
+        if (peer != at_hand) peer_settle(peer);
     }
 }
 
@@ -197,7 +197,7 @@ void resp_grabs_answer(struct resp_call *call)
         front->grabs[i].seq = 0;
     }
     if (!shed && here) gate_grabs(front->reactor->lane, front->grabs, count);
-    left_say(front, left);
+    left_say(front, left, call->peer);
     grabs_say(call, front->grabs + left, front->grab_texts + left, count - left);
 }
 

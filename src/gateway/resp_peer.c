@@ -66,6 +66,7 @@ static size_t commands_run(struct resp_peer *peer, char *data, size_t len)
     uint32_t replies = 0;
     size_t at = 0;
     if (front_blocks(peer)) { /* after what it was told before */
+        resp_grabs_answer(&call);
         resp_problem(&call, PROBLEM_BLOCKED, RESP_BLOCKED_DETAIL);
         replies++;
         peer->close_after = true;

@@ -2,9 +2,10 @@
  * next segment), recover.c (how it comes to be) and the simulation, which runs the same steps on one thread.
  *
  * Who owns what:
- *   under the decision lock      filling, segment_left, spare_ready, sleeping, gather_enough
+ *   under the decision lock      filling, segment_left (which the preparer reads without it), spare_ready, sleeping,
+ *                                gather_enough
  *   the committer                writing, rotate, seq_taken, fd, header, seed, chain, offset
- *   the preparer                 the file of the spare, until spare_ready; the committer from then on; seq_looked
+ *   the preparer                 the file of the spare, until spare_ready; the committer from then on; look
  *   whoever urges, atomically    urged_cpu
  *   anyone, atomically           seq_appended, seq_durable, poisoned, space_low, spare_wanted, prepare_failed, stop
  *
@@ -28,7 +29,7 @@ struct journal {
 
     struct batch batches[2];
     struct batch *filling, *writing;
-    uint64_t segment_left; /* bytes of the segment not yet given to a batch */
+    _Atomic uint64_t segment_left; /* bytes of the segment not yet given to a batch */
     bool spare_ready;
     bool sleeping;
     uint32_t gather_enough; /* decisions that are waited for before it is woken; 0: any urge does it */
@@ -42,7 +43,10 @@ struct journal {
     uint64_t offset;
 
     int spare_fd;
-    uint64_t seq_looked;       /* the durable mark as of the last look for a rush */
+    struct {
+        uint64_t seq, ms, left; /* the durable mark, the clock and segment_left as of the last look for a rush */
+        uint64_t spare_ms;      /* what the last spare took */
+    } look;
     pthread_mutex_t rest_lock; /* the preparer's sleep */
     pthread_cond_t rest;
     bool poked;

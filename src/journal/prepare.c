@@ -12,6 +12,8 @@
 #define PREPARER_NICE 10
 /* Zeros synced at a time, so that a commit never queues behind a whole segment of them. */
 #define PREPARE_STEP_BYTES (4u << 20)
+/* Of the time that a spare takes, less than this many are too few to begin with it: under a rush it takes longer. */
+#define SPARES_AHEAD 4
 
 void journal_look_at_space(struct journal *journal)
 {
@@ -56,14 +58,18 @@ static enum fault spare_make(struct journal *journal)
 }
 
 /* A segment of zeros is as much for disk and processor as the decisions that it will hold: those of a rush were seen to take
- * half as long again meanwhile. So the rush goes first, while half of the segment that has begun is left for it. */
+ * half as long again meanwhile. So the rush goes first while half of the segment that has begun is left, and while it would
+ * take several times as long to fill that as a spare takes: a slow disk begins at once. */
 static bool rush_goes_first(struct journal *journal)
 {
-    if (!journal_sees_rush(journal, &journal->seq_looked, RUSH_DECISIONS)) return false;
-    pthread_mutex_lock(journal->options.lock);
-    const uint64_t left = journal->segment_left;
-    pthread_mutex_unlock(journal->options.lock);
-    return left > journal->options.segment_bytes / 2;
+    const uint64_t left = journal->segment_left, now_ms = mono_ms();
+    const uint64_t began = journal->look.left >= left ? journal->look.left : journal->options.segment_bytes;
+    const uint64_t used = began - left, took_ms = now_ms - journal->look.ms;
+    const bool rush = journal_sees_rush(journal, &journal->look.seq, RUSH_DECISIONS);
+    journal->look.left = left;
+    journal->look.ms = now_ms;
+    if (!rush || left <= journal->options.segment_bytes / 2) return false;
+    return left * took_ms >= used * SPARES_AHEAD * (journal->look.spare_ms + RUSH_LOOK_MS);
 }
 
 static bool spare_is_wanted(const struct journal *journal)
@@ -75,7 +81,9 @@ enum fault journal_prepare_spare(struct journal *journal)
 {
     journal_look_at_space(journal);
     if (!spare_is_wanted(journal) || !space_for_spare(journal) || rush_goes_first(journal)) return FAULT_NONE;
+    const uint64_t began_ms = mono_ms();
     const enum fault fault = spare_make(journal);
+    journal->look.spare_ms = mono_ms() - began_ms;
     if (fault == FAULT_NONE)
         journal_look_at_space(journal);
     else if (fault != FAULT_TIMEOUT)

@@ -208,7 +208,7 @@ static enum fault journal_ready(struct journal *journal, struct walk *walk)
     journal->seq_taken = walk->seq_next - 1;
     atomic_store(&journal->seq_appended, walk->seq_next - 1);
     atomic_store(&journal->seq_durable, walk->seq_next - 1);
-    journal->seq_looked = walk->seq_next - 1;
+    journal->look.seq = walk->seq_next - 1;
     atomic_store(&journal->spare_wanted, true);
     journal_look_at_space(journal);
     return FAULT_NONE;

@@ -2,6 +2,7 @@
 
 #include "base/checksum.h"
 #include "base/disk.h"
+#include "engine/engine.h"
 #include "journal/record.h"
 #include "journal/remains.h"
 
@@ -462,6 +463,9 @@ enum fault walk_next(struct walk *walk, bool *more, struct journal_damage *damag
         return segment_end(walk, batch_span(walk->batch.length), more, damage);
     }
 }
+
+_Static_assert(BATCH_VERSION_MIN == (int)DIGEST_SIPHASH && BATCH_VERSION == (int)DIGEST_FOLD,
+               "readers take the one for the other");
 
 enum fault walk_give(const struct walk *walk, uint64_t seq_after, const struct journal_reader *reader,
                      struct journal_damage *damage)

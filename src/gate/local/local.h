@@ -4,6 +4,7 @@
 #define STAMPEDE_GATE_LOCAL_LOCAL_H
 
 #include "base/clock.h"
+#include "engine/engine.h"
 #include "gate/kind.h"
 
 #include <pthread.h>
@@ -24,7 +25,9 @@ struct local {
         pthread_mutex_t lock;
         pthread_cond_t work;
         bool begun, runs;
-        uint32_t units; /* of the largest sale that it has not looked after yet; 0: none */
+        bool wanted;               /* there may be more to do */
+        struct engine_reach reach; /* how far memory is wanted for orders */
+        bool told;                 /* that there was too little; its own */
         _Atomic bool stop;
         pthread_t thread;
     } ready;

@@ -18,7 +18,6 @@
 #define READY_UNITS_MIN 1024
 /* Some 60 MB; a crowd that takes more brings the rest itself. */
 #define READY_ORDERS_MAX (1u << 19)
-#define STEP_BYTES ((size_t)2 << 20)
 
 /* Under half of what the server may have in all: what is made ready is never given back, and must not turn anybody away
  * (P9). */
@@ -28,34 +27,27 @@ static bool memory_is_plenty(const struct local *gate)
     return max == 0 || memory_resident() < max / 2;
 }
 
-static bool may_go_on(const struct local *gate)
+/* False: the server stops, or what there is of memory is for those who come. */
+static bool may_go_on(struct local *gate)
 {
-    return !atomic_load(&gate->ready.stop) && memory_is_plenty(gate);
+    if (atomic_load(&gate->ready.stop)) return false;
+    if (memory_is_plenty(gate)) return true;
+    if (!gate->ready.told)
+        log_info("gate", "no more memory is made ready for crowds: more than half of memory_mb_max is in use");
+    gate->ready.told = true;
+    return false;
 }
 
-static void orders_make_ready(struct local *gate, uint32_t units)
-{
-    struct pool_ahead ahead[ENGINE_AHEAD];
-    pthread_mutex_lock(&gate->lock);
-    engine_expect_orders(gate->engine, units < READY_ORDERS_MAX ? units : READY_ORDERS_MAX, ahead);
-    pthread_mutex_unlock(&gate->lock);
-    for (struct pool_ahead *it = ahead; it < ahead + ENGINE_AHEAD; it++) {
-        for (size_t at = it->begin; at < it->end && may_go_on(gate); at += STEP_BYTES) {
-            if (!region_populate(it->region, at, at + STEP_BYTES < it->end ? at + STEP_BYTES : it->end)) return;
-        }
-    }
-}
-
-/* The units of a sale for which memory is wanted; 0: there will be none. */
-static uint32_t work_await(struct local *gate)
+/* How far memory is wanted. False: the server stops. */
+static bool work_await(struct local *gate, struct engine_reach *reach)
 {
     thread_must(pthread_mutex_lock(&gate->ready.lock));
-    while (gate->ready.units == 0 && !atomic_load(&gate->ready.stop))
+    while (!gate->ready.wanted && !atomic_load(&gate->ready.stop))
         thread_must(pthread_cond_wait(&gate->ready.work, &gate->ready.lock));
-    uint32_t units = atomic_load(&gate->ready.stop) ? 0 : gate->ready.units;
-    gate->ready.units = 0;
+    gate->ready.wanted = false;
+    *reach = gate->ready.reach;
     thread_must(pthread_mutex_unlock(&gate->ready.lock));
-    return units;
+    return !atomic_load(&gate->ready.stop);
 }
 
 static void *ready_run(void *arg)
@@ -63,14 +55,12 @@ static void *ready_run(void *arg)
     struct local *gate = arg;
     thread_begin("ready");
     thread_be_nice("gate", READY_NICE);
-    bool index_waits = true, told = false;
-    uint32_t part = 0, units;
-    while ((units = work_await(gate)) > 0) {
-        while (index_waits && may_go_on(gate)) index_waits = engine_make_ready(gate->engine, part++);
-        if (may_go_on(gate)) orders_make_ready(gate, units);
-        if (told || memory_is_plenty(gate)) continue;
-        log_info("gate", "memory is not made ready for a crowd: more than half of memory_mb_max is in use");
-        told = true;
+    bool more = true;
+    uint32_t part = 0;
+    for (struct engine_reach reach; work_await(gate, &reach);) {
+        while (more && may_go_on(gate)) more = engine_make_ready(gate->engine, part++);
+        while (may_go_on(gate) && engine_make_orders_ready(gate->engine, &reach)) {
+        }
     }
     return NULL;
 }
@@ -81,12 +71,28 @@ void ready_init(struct local *gate)
     thread_must(pthread_cond_init(&gate->ready.work, NULL));
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct engine_reach reach_joined(struct engine_reach a, struct engine_reach b)
+{
+    return (struct engine_reach){ .orders = larger(a.orders, b.orders),
+                                  .texts = { larger(a.texts[0], b.texts[0]), larger(a.texts[1], b.texts[1]) } };
+}
+
+/* By whoever makes a sale, for the thread is niced, and might be put to sleep with the decision lock in its hand. */
 void ready_look(struct local *gate, uint32_t units)
 {
     uint32_t pages = gate->options.orders_max / BUCKETS_PER_PAGE;
     if (units < READY_UNITS_MIN || units < pages) return;
+    pthread_mutex_lock(&gate->lock);
+    const struct engine_reach reach = engine_reach(gate->engine, units < READY_ORDERS_MAX ? units : READY_ORDERS_MAX);
+    pthread_mutex_unlock(&gate->lock);
     thread_must(pthread_mutex_lock(&gate->ready.lock));
-    if (units > gate->ready.units) gate->ready.units = units;
+    gate->ready.reach = reach_joined(gate->ready.reach, reach);
+    gate->ready.wanted = true;
     if (!gate->ready.begun) {
         gate->ready.begun = true;
         gate->ready.runs = pthread_create(&gate->ready.thread, NULL, ready_run, gate) == 0;

@@ -42,38 +42,48 @@ static void a_released_cell_comes_back_before_a_fresh_one(void **state)
     pool_close(&pool);
 }
 
-static void bytes_expected(struct pool *pool, uint32_t cells, uint64_t due)
+static bool memory_can_come(void)
 {
-    struct pool_ahead ahead = pool_expect(pool, cells);
-    assert_ptr_equal(ahead.region, &pool->region);
-    assert_int_equal(ahead.end - ahead.begin, due);
+    struct region region;
+    assert_int_equal(region_open(&region, 4096), FAULT_NONE);
+    bool can = region_populate(&region, 0, 4096);
+    region_close(&region);
+    return can;
 }
 
-/* Each byte is asked for once, by whoever comes first: what is expected, or a cell that is used unexpected. */
-static void memory_is_asked_for_ahead_once_and_only_of_fresh_cells(void **state)
+/* In parts, each cell's once, by whoever comes first: who makes ready, or a cell that is used before that. */
+static void memory_is_made_ready_ahead_in_parts_and_only_of_fresh_cells(void **state)
 {
     (void)state;
-    enum { CELLS = 40000, PART = 65536 / 16 };
+    enum { CELLS = 400000, PART = (2 << 20) / 16, EXTENDED = 65536 / 16 };
     struct pool pool;
     assert_int_equal(pool_open(&pool, 16, CELLS), FAULT_NONE);
     assert_int_equal(pool_bytes(&pool), 0);
-    bytes_expected(&pool, 0, 0);
-    bytes_expected(&pool, 1000, 16 * 1000);
-    bytes_expected(&pool, 1000, 0);
-    for (uint32_t i = 0; i < 1000; i++) assert_int_equal(pool_acquire(&pool), i + 1);
-    assert_int_equal(pool_bytes(&pool), 16 * 1000);
-    uint32_t last = pool_acquire(&pool); /* brings a part of its own */
-    assert_int_equal(pool_bytes(&pool), 16 * (1000 + PART));
-    bytes_expected(&pool, PART, 16);
+    assert_int_equal(pool_reach(&pool, 0), 0);
+    assert_false(pool_make_ready(&pool, 0));
+    const uint32_t reach = pool_reach(&pool, 2 * PART - 1);
+    assert_int_equal(reach, 2 * PART - 1);
+    if (memory_can_come()) {
+        assert_true(pool_make_ready(&pool, reach));
+        assert_int_equal(pool_bytes(&pool), 16 * PART);
+        assert_true(pool_make_ready(&pool, reach));
+        assert_int_equal(pool_bytes(&pool), 16 * reach);
+    }
+    assert_false(pool_make_ready(&pool, reach)); /* it is there, or cannot be had */
+    for (uint32_t i = 1; i <= reach; i++) assert_int_equal(pool_acquire(&pool), i);
+    const uint64_t before = pool_bytes(&pool);
+    uint32_t last = pool_acquire(&pool);
+    assert_true(pool_bytes(&pool) >= before && pool_bytes(&pool) <= before + UINT64_C(16) * EXTENDED);
 
     for (uint32_t cell = 1; cell <= last; cell++) pool_release(&pool, cell);
-    bytes_expected(&pool, last + PART, 0); /* they come back first */
-    bytes_expected(&pool, UINT32_MAX, 16 * (uint64_t)(CELLS - last - PART));
-    bytes_expected(&pool, UINT32_MAX, 0);
-    assert_int_equal(pool_bytes(&pool), 16 * CELLS);
+    assert_int_equal(pool_reach(&pool, last), last); /* they come back first */
+    assert_int_equal(pool_reach(&pool, last + 5), last + 5);
+    assert_int_equal(pool_reach(&pool, UINT32_MAX), CELLS);
+    while (pool_make_ready(&pool, CELLS)) {
+    }
     for (uint32_t i = 0; i < CELLS; i++) memset(pool_cell(&pool, pool_acquire(&pool)), 1, 16);
     assert_int_equal(pool_acquire(&pool), 0);
-    assert_int_equal(pool_bytes(&pool), 16 * CELLS);
+    assert_int_equal(pool_bytes(&pool), UINT64_C(16) * CELLS);
     pool_close(&pool);
 }
 
@@ -143,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_are_numbered_from_one_and_run_out),
         cmocka_unit_test(a_released_cell_comes_back_before_a_fresh_one),
-        cmocka_unit_test(memory_is_asked_for_ahead_once_and_only_of_fresh_cells),
+        cmocka_unit_test(memory_is_made_ready_ahead_in_parts_and_only_of_fresh_cells),
         cmocka_unit_test(cells_do_not_overlap_and_fresh_ones_are_zero),
         cmocka_unit_test(random_use_never_gives_a_cell_twice),
     };

@@ -22,6 +22,7 @@
 #define APPENDERS 2
 #define PER_APPENDER UINT64_C(60000)
 #define WAIT_S_MAX 60
+#define HOUR_MS UINT64_C(3600000)
 
 static char root[64], folder[96];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -237,7 +238,14 @@ static void spare_look(struct desk *desk, bool made)
     assert_int_equal(desk->journal->spare_ready, made);
 }
 
-/* By turns of committer and preparer on this thread, so that no clock decides. */
+/* As if the last look had been so long ago, and the last spare had taken so long. */
+static void clock_set(struct desk *desk, uint64_t looked_ms_ago, uint64_t spare_ms)
+{
+    desk->journal->look.ms = mono_ms() - looked_ms_ago;
+    desk->journal->look.spare_ms = spare_ms;
+}
+
+/* By turns of committer and preparer on this thread, with looks far apart, so that no clock decides. */
 static void a_rush_goes_before_the_spare_while_half_of_the_segment_is_left(void **state)
 {
     (void)state;
@@ -246,18 +254,24 @@ static void a_rush_goes_before_the_spare_while_half_of_the_segment_is_left(void 
     spare_look(&desk, true);
 
     rush_into_the_spare(&desk);
+    clock_set(&desk, HOUR_MS, 1);
     spare_look(&desk, false);
     rush(&desk);
+    clock_set(&desk, HOUR_MS, 1);
     spare_look(&desk, false);
     spare_look(&desk, true); /* nobody came any more */
 
     rush_into_the_spare(&desk);
     while (desk.journal->segment_left > SEGMENT_BYTES_MIN / 2) {
+        clock_set(&desk, HOUR_MS, 1);
         spare_look(&desk, false);
         rush(&desk);
     }
+    clock_set(&desk, HOUR_MS, 1);
     spare_look(&desk, true); /* in the middle of the rush */
     rush_into_the_spare(&desk);
+    clock_set(&desk, HOUR_MS, 100 * HOUR_MS);
+    spare_look(&desk, true); /* for it would come too late on a disk as slow as this */
     journal_close(desk.journal);
 }
 

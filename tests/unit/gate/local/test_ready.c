@@ -100,8 +100,8 @@ static void memory_is_made_ready_by_a_restart_too_and_nobody_waits_for_it(void *
     stand_close(stand);
 }
 
-/* Every large sale that is made has memory for its orders, not the first one alone; and no more than a share of it where it
- * has more units than anybody will ever buy. */
+/* As many orders as the largest sale may make, whenever it is made; and no more than a bound where it has more units than
+ * anybody will ever buy. */
 static void each_crowd_has_memory_for_its_orders(void **state)
 {
     struct stand *stand = *state;
@@ -110,7 +110,7 @@ static void each_crowd_has_memory_for_its_orders(void **state)
     uint64_t before = memory_of(stand);
     create(stand, 100000);
     assert_int_equal(memory_reaches(stand, before + INDEX_BYTES + 100000 * ORDER_BYTES_MIN), memory_can_come());
-
+    usleep(100000);
     uint64_t ordinary = memory_of(stand);
     create(stand, 300000);
     assert_int_equal(memory_reaches(stand, ordinary + 200000 * ORDER_BYTES_MIN), memory_can_come());

@@ -3,6 +3,7 @@
 #include "stand.h"
 
 #include "base/checksum.h"
+#include "command/command.h"
 #include "engine/engine.h"
 #include "journal/batch.h"
 #include "journal/record.h"
@@ -98,6 +99,12 @@ static uint32_t version_of_last(const struct stand *stand)
     return batch.version;
 }
 
+static int audited(struct stand *stand)
+{
+    char *words[] = { "--data", stand->folder, NULL };
+    return command_audit(2, words);
+}
+
 static uint64_t create(struct stand *stand)
 {
     struct sale_terms terms = {
@@ -129,6 +136,7 @@ static void a_journal_of_the_release_before_is_replayed_and_goes_on(void **state
     stand_close(stand);
     assert_true(journal_age(stand, false) >= 3);
     assert_int_equal(version_of_last(stand), 1);
+    assert_int_equal(audited(stand), 0);
 
     for (uint32_t start = 0; start < 3; start++) {
         char buyer[16];
@@ -138,6 +146,7 @@ static void a_journal_of_the_release_before_is_replayed_and_goes_on(void **state
         sell(stand, sale, buyer, 7 - start);
         stand_close(stand);
         assert_int_equal(version_of_last(stand), 2);
+        assert_int_equal(audited(stand), 0);
     }
 }
 
@@ -156,6 +165,7 @@ static void a_digest_of_the_other_version_is_damage(void **state)
     assert_int_equal(gate_open(&stand->gate, &options, stand->ledger, &damage), FAULT_DAMAGE);
     assert_non_null(strstr(damage.reason, "P5"));
     ledger_close(stand->ledger);
+    assert_int_equal(audited(stand), 1);
 }
 
 int main(void)
