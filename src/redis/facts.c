@@ -37,6 +37,8 @@ bool facts_read(struct facts *out, struct slice info)
     line_copy(out->run_id, sizeof(out->run_id), info, "run_id");
     line_copy(out->version, sizeof(out->version), info, "redis_version");
     line_copy(out->mode, sizeof(out->mode), info, "redis_mode");
+    /* Valkey's name for it. It goes on saying a redis_version, that of the Redis it can stand in for. */
+    if (out->mode[0] == '\0') line_copy(out->mode, sizeof(out->mode), info, "server_mode");
     line_copy(out->policy, sizeof(out->policy), info, "maxmemory_policy");
     line_copy(out->master_host, sizeof(out->master_host), info, "master_host");
     line_copy(out->master_port, sizeof(out->master_port), info, "master_port");

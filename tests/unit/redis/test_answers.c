@@ -60,7 +60,11 @@ static const struct { const char *text, *host; uint16_t port; } targets[] = {
 #define REPLID "a123456789012345678901234567890123456789"
 #define OTHER "b123456789012345678901234567890123456789"
 #define INFO(version, mode, policy, role, loading)                                                                  \
-    "# Server\r\nredis_version:" version "\r\nredis_mode:" mode                                                     \
+    SERVER("redis_version:" version "\r\nredis_mode:" mode, policy, role, loading)
+#define VALKEY(mode, policy, role)                                                                                  \
+    SERVER("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:" mode, policy, role, "0")
+#define SERVER(who, policy, role, loading)                                                                          \
+    "# Server\r\n" who                                                                                              \
     "\r\nrun_id:0123456789012345678901234567890123456789\r\n# Memory\r\nmaxmemory_policy:" policy                  \
     "\r\nloading:" loading "\r\n# Replication\r\nrole:" role "\r\nmaster_host:10.0.0.9\r\nmaster_port:7"            \
     "\r\nmaster_replid:" REPLID "\r\nmaster_replid2:" OTHER "\r\n"
@@ -85,6 +89,10 @@ static const struct {
     { INFO("7.0.15", "standalone", "noeviction", "slave", "0"), REDIS_SENTINEL, false, FACTS_NOT_YET,
       "is a replica so far" },
     { INFO("7.0.15", "standalone", "noeviction", "master", "0"), REDIS_CLUSTER, false, FACTS_UNFIT, "is no Cluster" },
+    { VALKEY("standalone", "noeviction", "master"), REDIS_SINGLE, false, FACTS_FIT, "" },
+    { VALKEY("cluster", "noeviction", "slave"), REDIS_CLUSTER, false, FACTS_FIT, "" },
+    { VALKEY("cluster", "noeviction", "master"), REDIS_SINGLE, false, FACTS_UNFIT, "is part of a Cluster" },
+    { VALKEY("sentinel", "", ""), REDIS_SINGLE, false, FACTS_UNFIT, "is a Sentinel" },
     { INFO("7.0.15", "cluster", "noeviction", "master", "0"), REDIS_SENTINEL, false, FACTS_UNFIT, "is part of a Cluster" },
 };
 /* clang-format on */
