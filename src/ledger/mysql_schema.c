@@ -377,7 +377,7 @@ static enum fault lock_take(struct ledger *ledger, int64_t *locked)
     char sql[128];
     bool found;
     *locked = 0;
-    snprintf(sql, sizeof(sql), "SELECT get_lock(concat('stampede.', left(sha1(database()), 32)), %d)", LOCK_TRY_S);
+    snprintf(sql, sizeof(sql), "SELECT get_lock(concat('stampede.', left(sha2(database(), 256), 32)), %d)", LOCK_TRY_S);
     for (int tries = 0; tries < LOCK_TRIES; tries++) {
         enum fault fault = mysql_ask(ledger, sql, locked, 1, &found);
         if (fault != FAULT_NONE || *locked == 1) return fault;
@@ -403,7 +403,7 @@ enum fault mysql_schema_make(struct ledger *ledger)
     }
     if (fault != FAULT_NONE) return fault;
     fault = migrations_run(ledger);
-    enum fault released = mysql_ask(ledger, "SELECT release_lock(concat('stampede.', left(sha1(database()), 32)))", &locked,
-                                    1, &found);
+    enum fault released = mysql_ask(ledger, "SELECT release_lock(concat('stampede.', left(sha2(database(), 256), 32)))",
+                                    &locked, 1, &found);
     return fault != FAULT_NONE ? fault : released;
 }

@@ -199,10 +199,10 @@ def test_one_that_finds_another_making_the_tables_says_that_it_waits(db, at):
     server = at(start=False)
     name = server.ledger().database
     with db.root(name) as other, other.cursor() as cursor:
-        cursor.execute("SELECT get_lock(concat('stampede.', left(sha1(database()), 32)), 0)")
+        cursor.execute("SELECT get_lock(concat('stampede.', left(sha2(database(), 256), 32)), 0)")
         server.start_unready()
         eventually(lambda: "another server is making the tables: waiting for it" in server.log(), 60)
-        cursor.execute("SELECT release_lock(concat('stampede.', left(sha1(database()), 32)))")
+        cursor.execute("SELECT release_lock(concat('stampede.', left(sha2(database(), 256), 32)))")
     assert server.ready(60), server.log()
     shop = Shop(server)
     shop.win(shop.sale()["id"], "ann")
