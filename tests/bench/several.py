@@ -52,11 +52,11 @@ class Shop:
     """A Redis, a database of MariaDB, and nodes that share both, and the keys that sign."""
 
     def __init__(self, bench, name):
-        import mariadb  # of the test packages
-        os.environ["STAMPEDE_LEDGER_PASSWORD"] = mariadb.PASSWORD
-        self.bench, self.name, self.mariadb = bench, name, mariadb
+        import databases  # of the test packages
+        os.environ["STAMPEDE_LEDGER_PASSWORD"] = databases.PASSWORD
+        self.bench, self.name = bench, name
         self.redis = resp.Redis(bench.folder(f"{name}-redis"), "none")
-        self.database = mariadb.MariaDB(*DATABASE_FLAGS)
+        self.database = databases.MariaDB(*DATABASE_FLAGS)
         self.url = None
         self.nodes = []
 
@@ -276,7 +276,7 @@ def insert_rate(shop, rows, batch):
     url, path = shop.database.database(), shop.bench.folder("several.sql")
     shop.database.do(f"CREATE TABLE orders LIKE {shop.url.rpartition('/')[2]}.orders", database=url.rpartition("/")[2])
     inserts(path, rows, batch)
-    return len(rows) / mariadb_bench.load_s(shop.database, shop.mariadb, url, path)
+    return len(rows) / mariadb_bench.load_s(shop.database, url, path)
 
 
 def filing(bench):

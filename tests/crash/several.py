@@ -1,4 +1,4 @@
-"""A shop of several machines whose parts are killed one after the other: three nodes, a Redis Cluster of six, a MariaDB (P1–P4, P6, P7 with ack = ledger).
+"""A shop of several machines whose parts are killed one after the other: three nodes, a Redis Cluster of six, a database (P1–P4, P6, P7 with ack = ledger).
 
     with Several() as several:
         witness = SeveralWitness(several, seed)
@@ -14,8 +14,8 @@ import shutil
 import signal
 import time
 
+from databases import Database
 from harness import ServerDied, eventually, run
-from mariadb import MariaDB
 from nodes import Nodes
 from ports import free_port
 from redis_servers import RedisCluster, wait_until
@@ -24,7 +24,7 @@ NODES = 3
 # A master is replaced after this and an election of about a second.
 NODE_TIMEOUT_MS = 500
 STARTS_MAX = 10
-KINDS = ("node", "redis", "mariadb", "flush", "both", "pause")
+KINDS = ("node", "redis", "ledger", "flush", "both", "pause")
 
 
 def start(server):
@@ -46,7 +46,7 @@ class Several:
 
     def __enter__(self):
         with contextlib.ExitStack() as exits:
-            self.database = exits.enter_context(MariaDB())
+            self.database = exits.enter_context(Database())
             self.cluster = exits.enter_context(RedisCluster(cluster_node_timeout=str(NODE_TIMEOUT_MS)))
             self.nodes = exits.enter_context(Nodes(*self.flags, gate=self.cluster.url, database=self.database.database()))
             for _ in range(NODES):
@@ -86,7 +86,7 @@ class Several:
         master.start()
         self.cluster.wait_ok()
 
-    def mariadb(self, _):
+    def ledger(self, _):
         """kill -9 of the database, which starts again on what it had made durable."""
         self.database.kill()
         time.sleep(self.random.uniform(0, 0.3))
@@ -131,7 +131,7 @@ class Several:
     def keep(self, place):
         """The logs of all, for whoever looks into what went wrong."""
         logs = {f"node{number}": server.log_path for number, server in enumerate(self.servers, 1)}
-        logs.update({f"redis-{server.port}": server.folder / "log" for server in self.cluster.servers}, mariadb=self.database.folder / "log")
+        logs.update({f"redis-{server.port}": server.folder / "log" for server in self.cluster.servers}, database=self.database.folder / "log")
         for name, path in logs.items():
             with contextlib.suppress(OSError):
                 shutil.copy(path, f"{place}/{name}.log")

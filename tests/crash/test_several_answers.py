@@ -5,7 +5,7 @@ import select
 import socket
 import threading
 
-import mariadb
+import databases
 import pytest
 from harness import Shop, eventually, mint_name, problem
 from nodes import Nodes
@@ -63,14 +63,14 @@ class Wire:
 
 @pytest.fixture(scope="module")
 def wire():
-    with Wire(mariadb.shared_port()) as made:
+    with Wire(databases.shared_port()) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def nodes(wire):
-    direct = mariadb.make_database(mariadb.shared_port())
-    with Nodes(database=direct.replace(f":{mariadb.shared_port()}/", f":{wire.port}/")) as made:
+    direct = databases.make_database(databases.shared_port())
+    with Nodes(database=direct.replace(f":{databases.shared_port()}/", f":{wire.port}/")) as made:
         made.start()
         yield made
 

@@ -7,10 +7,9 @@ import os
 import pathlib
 import shutil
 import sqlite3
-import subprocess
 import time
 
-import mariadb
+import databases
 
 # Where the ledgers of this run are: a file in the data folder, or with STAMPEDE_LEDGER=mysql a database for each data folder.
 ON_MYSQL = os.environ.get("STAMPEDE_LEDGER") == "mysql"
@@ -23,7 +22,7 @@ def ledger_flags(data):
         return []
     place = str(pathlib.Path(data).resolve())
     if place not in DATABASES:
-        DATABASES[place] = mariadb.make_database(mariadb.shared_port())
+        DATABASES[place] = databases.make_database(databases.shared_port())
     return ["--ledger", DATABASES[place]]
 
 
@@ -37,15 +36,18 @@ def data_copy(source, to):
     shutil.copytree(source, to)
     if ON_MYSQL:
         old = ledger_of(source)
-        DATABASES.setdefault(str(pathlib.Path(to).resolve()), mariadb.make_database(old.port))
+        DATABASES.setdefault(str(pathlib.Path(to).resolve()), databases.make_database(old.port))
         new = ledger_of(to)
-        way = ["--no-defaults", "--protocol=tcp", "-h127.0.0.1", f"-P{old.port}", "-ushop", f"-p{mariadb.PASSWORD}"]
-        dump = subprocess.run([mariadb.program("mariadb-dump", "mysqldump"), *way, old.database], check=True, capture_output=True, timeout=60).stdout
-        subprocess.run([mariadb.program("mariadb", "mysql"), *way, new.database], input=dump, check=True, capture_output=True, timeout=60)
+        for table in old.tables():
+            new.do(old.rows(f"SHOW CREATE TABLE {table}")[0]["Create Table"])
+            columns = ", ".join(f"`{row['Field']}`" for row in old.rows(f"SHOW COLUMNS FROM {table}") if "GENERATED" not in row["Extra"])
+            new.do(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {old.database}.{table}")
+        for trigger in old.rows("SHOW TRIGGERS"):
+            new.do(old.rows(f"SHOW CREATE TRIGGER {trigger['Trigger']}")[0]["SQL Original Statement"])
 
 
 def ledger_environment():
-    return {"STAMPEDE_LEDGER_PASSWORD": mariadb.PASSWORD} if ON_MYSQL else {}
+    return {"STAMPEDE_LEDGER_PASSWORD": databases.PASSWORD} if ON_MYSQL else {}
 
 
 def ledger_arguments(arguments):
@@ -126,14 +128,18 @@ class MysqlLedger(Ledger):
         address, self.database = url.removeprefix("mysql://").split("/")
         self.port = int(address.rpartition(":")[2])
 
+    def do(self, sql):
+        with contextlib.closing(databases.connect(self.port, self.database)) as db, db.cursor() as cursor:
+            cursor.execute(sql)
+
     def rows(self, sql, *values):
-        with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
+        with contextlib.closing(databases.connect(self.port, self.database)) as db, db.cursor() as cursor:
             cursor.execute(sql.replace("%", "%%").replace("?", "%s"), values)
             return [dict(row) for row in cursor.fetchall()]
 
     def change(self, sql, *rows):
-        with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
-            cursor.execute("SET SESSION check_constraint_checks = OFF")
+        with contextlib.closing(databases.connect(self.port, self.database)) as db, db.cursor() as cursor:
+            databases.forget_checks(cursor)
             sql = sql.replace("%", "%%").replace("?", "%s")
             db.begin()
             changed = cursor.executemany(sql, rows) if rows else cursor.execute(sql, ())
@@ -142,7 +148,7 @@ class MysqlLedger(Ledger):
 
     @contextlib.contextmanager
     def locked(self):
-        with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
+        with contextlib.closing(databases.connect(self.port, self.database)) as db, db.cursor() as cursor:
             db.begin()
             cursor.execute("SELECT * FROM outbox_mark FOR UPDATE")
             cursor.execute("SELECT * FROM users FOR UPDATE")
@@ -153,7 +159,7 @@ class MysqlLedger(Ledger):
 
     @contextlib.contextmanager
     def unreadable(self):
-        with contextlib.closing(mariadb.connect(self.port, self.database)) as db, db.cursor() as cursor:
+        with contextlib.closing(databases.connect(self.port, self.database)) as db, db.cursor() as cursor:
             cursor.execute("LOCK TABLES " + ", ".join(f"{name} WRITE" for name in self.tables()))
             yield
 
@@ -164,6 +170,6 @@ class MysqlLedger(Ledger):
         return [self.rows(f"CHECKSUM TABLE {name}") for name in self.tables()]
 
     def drop(self):
-        with contextlib.closing(mariadb.connect(self.port)) as db, db.cursor() as cursor:
+        with contextlib.closing(databases.connect(self.port)) as db, db.cursor() as cursor:
             cursor.execute(f"DROP DATABASE {self.database}")
             cursor.execute(f"CREATE DATABASE {self.database}")

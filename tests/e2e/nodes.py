@@ -1,4 +1,4 @@
-"""Several nodes of one shop: servers that share a Redis, a database of MariaDB, the keys that sign and the payment provider's secret.
+"""Several nodes of one shop: servers that share a Redis, a database, the keys that sign and the payment provider's secret.
 
     with Nodes() as nodes:
         one, two = nodes.start(), nodes.start()
@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 
-import mariadb
+import databases
 from harness import STOOD_STILL, Server, ServerDied, run
 from ledgers import MysqlLedger
 from provider import secret_make
@@ -28,7 +28,7 @@ class Nodes:
         self.flags = [*map(str, flags)]
         self.own = RedisServer() if gate is None else None
         self.gate = gate
-        self.database = database or mariadb.make_database(mariadb.shared_port())
+        self.database = database or databases.make_database(databases.shared_port())
         self.keys = f"k1 {secrets.token_hex(32)}\n"
         self.payment_keys = f"{secret_make()}\n"
         self.servers = []
@@ -54,7 +54,7 @@ class Nodes:
         return ["--gate", self.gate, "--ledger", self.database, *self.flags]
 
     def environment(self):
-        return {"STAMPEDE_LEDGER_PASSWORD": mariadb.PASSWORD}
+        return {"STAMPEDE_LEDGER_PASSWORD": databases.PASSWORD}
 
     def make(self, *flags):
         """A node that is not started yet."""
@@ -77,6 +77,14 @@ class Nodes:
             except ServerDied as died:
                 if not tries_left or not STOOD_STILL.search(str(died)):
                     raise
+
+    def sold_before(self, sale, count):
+        """As if that many buyers, x1 and so on, had bought in a sale; nobody has told Redis."""
+        ledger = self.ledger()
+        ledger.change("INSERT INTO orders (no, sale, buyer, units, amount, state, won_ms, pay_by_ms, `key`, token_nonce, payment_ref, ended_ms, canceller, reason, nth)"
+                      " VALUES (?, ?, ?, 1, -1, 1, 1, 0, '', 0, '', 0, 0, '', 1)",
+                      *((1000000000000000 + n, int(sale), f"x{n}") for n in range(1, count + 1)))
+        ledger.change(f"UPDATE sales SET available = available - {count}, sold = {count}, orders_made = {count} WHERE id = ?", (int(sale),))
 
     def ledger(self):
         return MysqlLedger(self.database)

@@ -5,7 +5,8 @@ Sentinels (RedisSentinels). Each lives in a temporary folder on free ports of lo
         cluster.master_of("{sale:1}").kill()
         cluster.wait_ok()
 
-They are `redis-server` from the path, or what STAMPEDE_TEST_REDIS names (Valkey's does as well). Nothing is kept on disk unless asked for."""
+They are `redis-server` from the path, or what STAMPEDE_TEST_REDIS names, as Valkey's (tools/bring-peers valkey prints one). Nothing is kept on disk
+unless asked for."""
 
 import contextlib
 import os
@@ -18,9 +19,9 @@ import time
 
 import redis
 from harness import end_with_parent
+from peers import brought
 from ports import free_port
 
-PROGRAM = os.environ.get("STAMPEDE_TEST_REDIS", "redis-server")
 READY_S_MAX = 60
 # Failovers take a few times this long; real ones are set to 15 s and more.
 NODE_TIMEOUT_MS = 1500
@@ -56,6 +57,8 @@ def commands_during(server, work):
 class RedisServer:
     """One redis-server. Settings are those of redis.conf: RedisServer(maxmemory="10mb", maxmemory_policy="allkeys-lru"); one that may be
     given several times is a list (user=["default off", "shop on >secret ~* +@all"])."""
+
+    program = os.environ.get("STAMPEDE_TEST_REDIS", "redis-server")
 
     def __init__(self, password=None, sentinel=False, **settings):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="stampede-redis-"))
@@ -126,7 +129,7 @@ class RedisServer:
             # A Sentinel writes what it learns into its configuration; started again it goes on from there.
             if fresh or not self.sentinel:
                 (self.folder / "conf").write_text(self._config())
-            command = [*self.prefix, PROGRAM, str(self.folder / "conf")] + (["--sentinel"] if self.sentinel else [])
+            command = [*self.prefix, self.program, str(self.folder / "conf")] + (["--sentinel"] if self.sentinel else [])
             with open(self.folder / "log", "ab") as log:
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=end_with_parent)
             if self._answers():
@@ -135,7 +138,7 @@ class RedisServer:
             if not fresh:
                 break
             self.port = None
-        raise AssertionError(f"{PROGRAM} did not start ({tries_left} tries left)\n{self.log()}")
+        raise AssertionError(f"{self.program} did not start ({tries_left} tries left)\n{self.log()}")
 
     def _answers(self):
         """Waits until it answers; false when it has ended."""
@@ -192,6 +195,14 @@ class RedisServer:
     def close(self):
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Valkey(RedisServer):
+    """The same, of Valkey whatever the others are."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.program = brought("valkey")
 
 
 class Servers:

@@ -165,7 +165,7 @@ TAMPERINGS = {
                       "SELECT no + 1000000, sale, 'mallory', units, amount, state, won_ms, pay_by_ms, '', "
                       "token_nonce, payment_ref, ended_ms, canceller, reason FROM orders WHERE no = {no}", "is in the ledger beyond"),
     "an ended order gone": ("DELETE FROM orders WHERE no = {expired}", "P4 order {expired} has an end in the journal"),
-    "an order's token": ("UPDATE orders SET token_nonce = token_nonce + 1 WHERE no = (SELECT max(no) FROM orders WHERE token_nonce <> 0)", "token_nonce is"),
+    "an order's token": ("UPDATE orders SET token_nonce = token_nonce + 1 WHERE no = (SELECT no FROM (SELECT max(no) AS no FROM orders WHERE token_nonce <> 0) AS last_one)", "token_nonce is"),
     "a held order paid": ("UPDATE orders SET state = 1 WHERE no = {no}", "P6 order {no}: state is held by the journal, paid in the ledger"),
     "a held order expired": ("UPDATE orders SET state = 3 WHERE no = {no}", "P6 order {no}: state is held by the journal, expired in the ledger"),
     "a held order due a refund": ("UPDATE orders SET state = 4 WHERE no = {no}", "P6 order {no}: state is held by the journal, refund_due"),
@@ -197,7 +197,7 @@ TAMPERINGS = {
     "a count moved with its order": ("UPDATE sales SET available = available + 1, held = held - 1 WHERE id = {sale}", "P1 sale {sale}: its held and paid orders"),
     "a token's buyer": ("UPDATE tokens SET buyer = 'mallory' WHERE spent = 0", "the journal leads elsewhere"),
     "a token spent": ("UPDATE tokens SET spent = {no} WHERE spent = 0", "the ledger has it spent by order {no}, which did not"),
-    "a token not spent": ("UPDATE tokens SET spent = 0 WHERE nonce = (SELECT min(nonce) FROM tokens)", "the ledger has it not spent"),
+    "a token not spent": ("UPDATE tokens SET spent = 0 WHERE nonce = (SELECT nonce FROM (SELECT min(nonce) AS nonce FROM tokens) AS first_one)", "the ledger has it not spent"),
     "a token gone": ("DELETE FROM tokens WHERE spent = 0", "P4 the ledger has 2 tokens"),
     "a token more": ("INSERT INTO tokens (nonce, sale, buyer, given_ms, spent) SELECT nonce + 1000000, sale, 'mallory', given_ms, spent FROM tokens WHERE spent = 0", "P4 the ledger has 4 tokens"),
     "a sale's tokens given": ("UPDATE sales SET tokens_given = tokens_given - 1 WHERE tokens_given > 0", "terms or state differ"),

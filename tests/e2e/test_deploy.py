@@ -1,6 +1,7 @@
 """What deploy/ and conf/ tell people to use is there: options, ports, paths, files, secrets, packages; and what can be run is run.
 
-There is no Docker and no Kubernetes here. What their files say is held against the program, and the commands in them are run by hand."""
+The image is built and run in test_image.py. What the files of Docker Compose and Kubernetes say is held against the program here, and the commands in them
+are run by hand."""
 
 import os
 import pathlib
@@ -9,8 +10,8 @@ import subprocess
 
 import pytest
 import yaml
+from databases import MariaDB, program
 from harness import BINARY, ROOT, Shop, end_with_parent, environment, eventually, keys_of, run
-from mariadb import MariaDB, program
 from ports import free_port
 
 DEPLOY = ROOT / "deploy"

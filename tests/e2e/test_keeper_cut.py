@@ -92,9 +92,7 @@ def test_while_a_large_sale_is_built_a_node_hears_of_logouts_and_changes(nodes):
         servers = [nodes.start(), nodes.start()]
         shops = [Shop(server) for server in servers]
         small, large = [shop.sale(stock=5)["id"] for shop in shops], shops[0].sale(stock=orders + 10)["id"]
-        nodes.ledger().change("INSERT INTO orders (no, sale, buyer, units, amount, state, won_ms, pay_by_ms, `key`, token_nonce, payment_ref, ended_ms, canceller, reason, nth) "
-                              f"SELECT 1000000000000000 + seq, ?, concat('x', seq), 1, -1, 1, 1, 0, '', 0, '', 0, 0, '', 1 FROM seq_1_to_{orders}", (int(large),))
-        nodes.ledger().change(f"UPDATE sales SET available = available - {orders}, sold = {orders}, orders_made = {orders} WHERE id = ?", (int(large),))
+        nodes.sold_before(large, orders)
         tokens = [server.token("ann") for server in servers]
         for shop, token in zip(shops, reversed(tokens), strict=True):
             assert shop.client.get("/v1/orders", token).status == 200

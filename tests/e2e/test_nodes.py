@@ -6,7 +6,7 @@ import collections
 import re
 import time
 
-import mariadb
+import databases
 import pytest
 from harness import ServerDied, Shop, at_once, beside, eventually, problem, request_bytes, run
 from nodes import Nodes
@@ -428,7 +428,7 @@ def test_config_check_says_what_one_file_means_for_nodes(tmp_path):
 
 @pytest.mark.parametrize("ack", ["ledger", "gate"])
 def test_a_replica_that_is_behind_hides_nothing_that_somebody_did(ack):
-    behind = mariadb.make_database(mariadb.shared_port())
+    behind = databases.make_database(databases.shared_port())
     with Nodes(database=behind) as others:
         others.start().stop()
     with Nodes("--ack", ack, "--ledger-read", behind) as nodes:

@@ -7,9 +7,9 @@ import time
 
 import pytest
 from buyers import Buyers, check_whole, settle
+from databases import Database
 from harness import Shop, eventually, problem
 from machines import NET, Island, Network
-from mariadb import MariaDB
 from nodes import Nodes
 from redis_servers import RedisSentinels, RedisServer
 
@@ -41,7 +41,7 @@ class World:
 
 @contextlib.contextmanager
 def make_world():
-    with Network() as network, MariaDB("--bind-address=0.0.0.0") as database:
+    with Network() as network, Database("--bind-address=0.0.0.0") as database:
         network.address_of_island(DATABASE)
         yield World(network, database)
 

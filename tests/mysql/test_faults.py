@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 
-import mariadb
+import databases
 import pytest
 from harness import Shop, eventually
 from ledgers import DATABASES, MysqlLedger, data_copy
@@ -75,7 +75,7 @@ def test_kills_of_both_lose_nothing(db, at):
 def connections_end(db, database):
     """Ends every connection to a database, whatever it is doing."""
     for row in db.do(f"SELECT id FROM information_schema.processlist WHERE db = '{database}' AND id <> connection_id()"):
-        with contextlib.suppress(mariadb.pymysql.Error):
+        with contextlib.suppress(databases.pymysql.Error):
             db.do(f"KILL {row['id']}")
 
 
@@ -152,7 +152,7 @@ def test_locks_of_others_are_waited_for(at, sql):
         sale = shop.sale(stock=100)["id"]
         filed(server)
         ledger = server.ledger()
-        with contextlib.closing(mariadb.connect(ledger.port, ledger.database)) as other, other.cursor() as cursor:
+        with contextlib.closing(databases.connect(ledger.port, ledger.database)) as other, other.cursor() as cursor:
             other.begin()
             cursor.execute(sql)
             won = [shop.win(sale, f"buyer{i}")["no"] for i in range(10)]
@@ -173,7 +173,7 @@ def test_a_deadlock_is_survived(at):
         ledger, over, met = server.ledger(), threading.Event(), []
 
         def cross():
-            with contextlib.closing(mariadb.connect(ledger.port, ledger.database)) as other, other.cursor() as cursor:
+            with contextlib.closing(databases.connect(ledger.port, ledger.database)) as other, other.cursor() as cursor:
                 while not over.is_set():
                     try:
                         other.begin()
@@ -182,7 +182,7 @@ def test_a_deadlock_is_survived(at):
                         cursor.execute("UPDATE sales SET description = description WHERE id = %s", (int(sale),))
                         cursor.execute("UPDATE sales SET late_payment = late_payment WHERE id = %s", (int(sale),))
                         other.rollback()
-                    except mariadb.pymysql.Error as error:
+                    except databases.pymysql.Error as error:
                         met.append(error.args[0])
                         other.rollback()
         crosser = threading.Thread(target=cross)

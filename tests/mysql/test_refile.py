@@ -4,7 +4,7 @@ import os
 import pathlib
 import subprocess
 
-import mariadb
+import databases
 from harness import BINARY, ROOT, environment
 from ledgers import MysqlLedger
 
@@ -21,7 +21,7 @@ def test_decisions_that_were_filed_before_are_compared_one_by_one(db, tmp_path):
     subprocess.run([os.environ.get("CC", "gcc"), "-std=gnu11", "-D_GNU_SOURCE", "-iquote", ROOT / "src", "-o", program, ROOT / "tests/mysql/refile.c", archive, *flags,
                     "-lm", "-pthread"], check=True, timeout=120)
     url = db.database()
-    done = subprocess.run([program, url], capture_output=True, text=True, timeout=120, env=environment({"STAMPEDE_LEDGER_PASSWORD": mariadb.PASSWORD}))
+    done = subprocess.run([program, url], capture_output=True, text=True, timeout=120, env=environment({"STAMPEDE_LEDGER_PASSWORD": databases.PASSWORD}))
     assert done.returncode == 0, done
     assert [int(word) for word in done.stdout.split()] == [NONE, LEDGER, NONE, LEDGER, NONE, LEDGER, DAMAGE], done
     ledger = MysqlLedger(url)

@@ -1,4 +1,4 @@
-"""A ledger that several nodes file into at once, in MariaDB: the programs that test it on SQLite, and one that is filed into while the
+"""A ledger that several nodes file into at once, in MariaDB or MySQL: the programs that test it on SQLite, and one that is filed into while the
 database is killed."""
 
 import os
@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import time
 
-import mariadb
+import databases
 import pytest
 from harness import BINARY, eventually
 
@@ -21,7 +21,7 @@ class Program:
     def __init__(self, db, name, folder, **environment):
         self.url = db.database()
         self.output = folder / "output"
-        more = {"STAMPEDE_TEST_LEDGER": self.url, "STAMPEDE_TEST_PASSWORD": mariadb.PASSWORD, **environment}
+        more = {"STAMPEDE_TEST_LEDGER": self.url, "STAMPEDE_TEST_PASSWORD": databases.PASSWORD, **environment}
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen([UNITS / name], env=os.environ | more, stdout=output, stderr=output)
 

@@ -3,7 +3,7 @@
 import concurrent.futures
 import subprocess
 
-import mariadb
+import databases
 import pytest
 from harness import ServerDied, Shop, eventually, run
 from ledgers import DATABASES
@@ -20,7 +20,7 @@ def refused(server, exit_code, *words):
     assert f"exit {exit_code}\n" in text, text
     for word in words:
         assert word in text, f"{word!r} is not in: {text}"
-    assert mariadb.PASSWORD not in text
+    assert databases.PASSWORD not in text
     return text
 
 
@@ -51,15 +51,14 @@ def test_a_host_that_does_not_answer_is_told(db, at):
 
 def test_a_user_without_rights_is_told(db, at):
     name = new_name(db)
-    db.do(f"CREATE OR REPLACE USER poor@'%' IDENTIFIED BY '{mariadb.PASSWORD}'", f"GRANT SELECT ON {name}.* TO poor@'%'")
+    db.let_in("poor", f"SELECT ON {name}.*")
     refused(at(start=False, url=url_of(db, user="poor", database=name)), 1, "CREATE command denied to user 'poor'", "GRANT ALL ON")
 
 
 def test_a_right_that_is_missing_is_found_before_a_table_is_made(db, at):
     """So that giving it is all there is to do."""
     name = new_name(db)
-    db.do(f"CREATE OR REPLACE USER some@'%' IDENTIFIED BY '{mariadb.PASSWORD}'",
-          f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON {name}.* TO some@'%'")
+    db.let_in("some", f"SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER ON {name}.*")
     server = at(start=False, url=url_of(db, user="some", database=name))
     for _ in range(2):
         refused(server, 1, "TRIGGER command denied to user 'some'", "GRANT ALL ON")
@@ -74,7 +73,7 @@ def test_a_right_that_was_taken_away_is_told(db, at):
     server = at()
     server.stop()
     name = server.ledger().database
-    db.do(f"CREATE OR REPLACE USER reader@'%' IDENTIFIED BY '{mariadb.PASSWORD}'", f"GRANT SELECT ON {name}.* TO reader@'%'")
+    db.let_in("reader", f"SELECT ON {name}.*")
     DATABASES[str(server.data.resolve())] = url_of(db, user="reader", database=name)
     refused(server, 1, "command denied to user 'reader'", "GRANT ALL ON")
 
@@ -107,7 +106,7 @@ def test_a_url_that_is_none_is_told(tmp_path, command, url, words):
 
 def test_the_password_may_be_in_a_file_that_only_its_owner_reads(db, at, tmp_path):
     path = tmp_path / "password"
-    path.write_text(mariadb.PASSWORD + "\n")
+    path.write_text(databases.PASSWORD + "\n")
     path.chmod(0o644)
     flags = ("--ledger-password-file", path)
     refused(at(*flags, start=False, env={"STAMPEDE_LEDGER_PASSWORD": ""}), 2, "ledger_password_file")
@@ -115,7 +114,7 @@ def test_the_password_may_be_in_a_file_that_only_its_owner_reads(db, at, tmp_pat
     with at(*flags, env={"STAMPEDE_LEDGER_PASSWORD": ""}) as server:
         assert Shop(server).sale()["id"]
         with open(f"/proc/{server.pid}/cmdline", "rb") as line:
-            assert mariadb.PASSWORD.encode() not in line.read()
+            assert databases.PASSWORD.encode() not in line.read()
 
 
 def test_a_socket_is_a_way_to_it(db, at):
@@ -138,7 +137,7 @@ def test_a_database_that_may_lose_commits_is_refused(db, at):
 
 
 def test_a_binary_log_that_is_not_synced_is_refused(own_server):
-    with mariadb.MariaDB("--log-bin", "--sync-binlog=0") as logging:
+    with databases.Database("--log-bin", "--sync-binlog=0") as logging:
         server = own_server(start=False)
         DATABASES[str(server.data.resolve())] = logging.database()
         refused(server, 1, "sync_binlog = 1")
@@ -218,10 +217,10 @@ def certificate(folder, name):
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory):
-    """A MariaDB with TLS, and its certificate. Its user "hidden" is let in with TLS only."""
+    """A database with TLS, and its certificate. Its user "hidden" is let in with TLS only."""
     key, cert = certificate(tmp_path_factory.mktemp("tls"), "server")
-    with mariadb.MariaDB(f"--ssl-cert={cert}", f"--ssl-key={key}") as one:
-        one.do(f"CREATE USER hidden@'%' IDENTIFIED BY '{mariadb.PASSWORD}' REQUIRE SSL", "GRANT ALL ON `t%`.* TO hidden@'%'")
+    with databases.Database(f"--ssl-cert={cert}", f"--ssl-key={key}") as one:
+        one.let_in("hidden", "ALL ON `t%`.*", by="REQUIRE SSL")
         yield one, cert
 
 
