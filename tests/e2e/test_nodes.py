@@ -127,8 +127,9 @@ def test_every_node_tells_of_all_until_they_leave():
         eventually(lambda: gone not in seen(), 15)
         eventually(lambda: seen()[killed]["state"] == "silent", 25)
         eventually(lambda: seen()[str(one.port)]["state"] == "ready", 15)
-        nodes.own.client().hset("stampede:nodes", "77", 'no report of ours "<b>')
-        nodes.own.client().hset("stampede:nodes", "78", "9999999999999 state=ready connections=x version=" + "9" * 99)
+        nobody, strange = [str(number) for number in range(1, 9) if number not in {item["node"] for item in every.values()}][:2]
+        nodes.own.client().hset("stampede:nodes", nobody, 'no report of ours "<b>')
+        nodes.own.client().hset("stampede:nodes", strange, "9999999999999 state=ready connections=x version=" + "9" * 99)
         eventually(lambda: len(seen()) == 3, 15)
 
 
