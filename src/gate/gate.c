@@ -215,6 +215,11 @@ bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)
     return gate->kind->sale_is_past(gate, sale_id);
 }
 
+bool gate_sale_is_kept(const struct gate *gate, uint64_t sale_id)
+{
+    return gate->kind->sale_is_kept(gate, sale_id);
+}
+
 bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out)
 {
     return gate->kind->sale_notice(gate, sale_id, out);

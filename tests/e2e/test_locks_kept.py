@@ -7,7 +7,7 @@ import time
 import databases
 import pymysql
 import pytest
-from harness import Shop, beside, crowd, eventually, problem
+from harness import Shop, beside, crowd, eventually, mint_name, problem, request_bytes
 from knocking import Crowd, exact, grabs, settled, told
 from nodes import Nodes
 
@@ -144,3 +144,18 @@ def test_a_row_that_somebody_keeps_makes_only_those_wait_who_need_it(db):
         assert (wins | others.wins()).items() <= filed.items()
         done = nodes.reconcile()
         assert done.code == 0 and "0 differ" in done.out, done
+
+
+@pytest.mark.parametrize("asked", ["grabs", "tokens"])
+def test_a_row_that_somebody_keeps_opens_no_breaker(db, asked):
+    """One stands before the grabs of all sales, another before all that is changed. Most answers are late now, and say nothing of other sales."""
+    with Nodes(database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        kept, other = (shop.sale(stock=1000, admission=admission)["id"] for admission in ("token" if asked == "tokens" else "login", "login"))
+        asks = [request_bytes("POST", f"/v1/sales/{kept}/{asked}", None, shop.buyer(f"b{i}")) for i in range(40)]
+        with row_locked(nodes, kept):
+            answers = crowd(server, asks, 40)
+            assert {*told(answers)} <= {"OUTCOME_UNKNOWN", "BUSY"} and told(answers)["OUTCOME_UNKNOWN"] > 20, told(answers)
+            assert (shop.change(other, name=mint_name("sale")).status, shop.grab(other, "ann").status) == (200, 201), server.log()
+        assert "breaker" not in server.log(10 ** 6)

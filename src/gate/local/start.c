@@ -215,6 +215,7 @@ static const struct gate_kind local_kind = {
     .names_version = local_names_version,
     .sales_each = local_sales_each,
     .sale_is_past = local_sale_is_past,
+    .sale_is_kept = local_sale_is_kept,
     .sale_notice = local_sale_notice,
     .order = local_order,
     .seq_decided = local_seq_decided,

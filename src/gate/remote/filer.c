@@ -16,7 +16,8 @@
 /* Somebody waits for the answer: a ledger that does not give one is asked again on another connection. */
 #define PATIENCE_MS 1000
 #define ANSWER_S_MAX 3
-/* A sale whose row others keep is left alone for so long: each try would keep a thread from the other sales. */
+/* A sale whose row others keep is left alone while a thread tries it again, and for so long afterwards: each try keeps a
+ * thread from the other sales. */
 #define STUCK_MS 1000
 
 struct filer_mailbox {
@@ -32,7 +33,8 @@ struct filer_thread {
     struct ledger *ledger; /* NULL: lost, to be opened again */
     struct filer_job *jobs[BATCH_MAX], *others[BATCH_MAX];
     struct ledger_take takes[BATCH_MAX];
-    _Atomic uint64_t stuck, stuck_until_ms; /* the sale whose row others kept from it last; 0: none */
+    /* The sale whose row others kept from it last, until anyone has filed of that; 0: none. Till when it is left alone. */
+    _Atomic uint64_t stuck, stuck_until_ms;
 };
 
 struct filer {
@@ -183,10 +185,30 @@ static uint64_t sale_of(const struct filer_job *job)
     return job->take.decision.sale_id;
 }
 
-static void sale_leave(struct filer_thread *self, uint64_t sale_id)
+static void sale_leave(struct filer_thread *self, uint64_t sale_id, uint64_t until_ms)
 {
-    atomic_store(&self->stuck_until_ms, mono_ms() + STUCK_MS);
+    atomic_store(&self->stuck_until_ms, until_ms);
     atomic_store(&self->stuck, sale_id);
+}
+
+/* Of all threads the one that was kept from this sale last, and then from no other; NULL: none. */
+static const struct filer_thread *sale_kept(const struct filer *filer, uint64_t sale_id)
+{
+    const struct filer_thread *last = NULL;
+    for (uint32_t i = 0; i < THREADS && filer->threads[i] != NULL; i++) {
+        const struct filer_thread *thread = filer->threads[i];
+        if (atomic_load_explicit(&thread->stuck, memory_order_relaxed) != sale_id) continue;
+        if (last == NULL || atomic_load(&thread->stuck_until_ms) > atomic_load(&last->stuck_until_ms)) last = thread;
+    }
+    return last;
+}
+
+static void sale_free(struct filer *filer, uint64_t sale_id)
+{
+    for (uint32_t i = 0; i < THREADS && filer->threads[i] != NULL; i++) {
+        uint64_t stuck = sale_id;
+        atomic_compare_exchange_strong(&filer->threads[i]->stuck, &stuck, 0);
+    }
 }
 
 /* Sends back the first, which are filed; how many stay. */
@@ -198,17 +220,18 @@ static size_t batch_filed(struct filer_thread *self, size_t count, size_t filed)
         job->take.there = self->takes[i].there;
         job->fault = FAULT_NONE;
     }
-    if (sale_of(self->jobs[0]) == atomic_load(&self->stuck)) atomic_store(&self->stuck, 0);
+    sale_free(self->filer, sale_of(self->jobs[0]));
     mailbox_put(self->jobs, filed);
     memmove(self->jobs, self->jobs + filed, (count - filed) * sizeof(self->jobs[0]));
     return count - filed;
 }
 
-/* Brings the jobs of one sale to the front, in their order; how many they are. One whose row is free, if there is any. */
+/* Brings the jobs of one sale to the front, in their order; how many they are. One whose row nobody kept, if there is any.
+ */
 static size_t batch_gather(struct filer_thread *self, size_t count)
 {
     size_t first = 0, gathered = 0, others = 0;
-    while (first < count && filer_stuck(self->filer, sale_of(self->jobs[first]))) first++;
+    while (first < count && sale_kept(self->filer, sale_of(self->jobs[first])) != NULL) first++;
     uint64_t sale_id = sale_of(self->jobs[first < count ? first : 0]);
     for (size_t i = 0; i < count; i++) {
         struct filer_job *job = self->jobs[i];
@@ -232,16 +255,19 @@ static void batch_file(struct filer_thread *self, size_t count)
 {
     struct filer *filer = self->filer;
     bool failed = false, apart = false;
-    for (size_t i = 0; i < count && !apart; i++) apart = filer_stuck(filer, sale_of(self->jobs[i]));
+    for (size_t i = 0; i < count && !apart; i++) apart = sale_kept(filer, sale_of(self->jobs[i])) != NULL;
     for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
         size_t part = apart ? batch_gather(self, count) : count;
+        uint64_t sale_id = sale_of(self->jobs[0]);
+        bool again = sale_id == atomic_load(&self->stuck);
+        if (again) sale_leave(self, sale_id, UINT64_MAX);
         enum fault fault = batch_try(self, part);
         if (fault == FAULT_NONE) {
             count = batch_filed(self, count, part);
             continue;
         }
         bool locked = fault == FAULT_TIMEOUT && ledger_watch_health(filer->place.watch) == LEDGER_WELL;
-        if (locked && batch_is_of_one(self, part)) sale_leave(self, sale_of(self->jobs[0]));
+        if (again || (locked && batch_is_of_one(self, part))) sale_leave(self, sale_id, mono_ms() + STUCK_MS);
         if (!locked && !failed) atomic_fetch_add(&filer->failing, 1);
         failed = failed || !locked;
         apart = apart || locked;
@@ -313,10 +339,6 @@ bool filer_failing(const struct filer *filer)
 
 bool filer_stuck(const struct filer *filer, uint64_t sale_id)
 {
-    for (uint32_t i = 0; i < THREADS && filer->threads[i] != NULL; i++) {
-        const struct filer_thread *thread = filer->threads[i];
-        if (atomic_load_explicit(&thread->stuck, memory_order_relaxed) != sale_id) continue;
-        if (mono_ms() < atomic_load_explicit(&thread->stuck_until_ms, memory_order_relaxed)) return true;
-    }
-    return false;
+    const struct filer_thread *last = sale_kept(filer, sale_id);
+    return last != NULL && mono_ms() < atomic_load_explicit(&last->stuck_until_ms, memory_order_relaxed);
 }

@@ -189,6 +189,11 @@ static bool remote_sale_is_past(struct gate *base, uint64_t sale_id)
     return sale_id != 0 && sale_id <= shelf_id_last(shelf) && !shelf_epoch(shelf, sale_id, &epoch);
 }
 
+static bool remote_sale_is_kept(const struct gate *base, uint64_t sale_id)
+{
+    return filer_stuck(((const struct remote *)base)->filer, sale_id);
+}
+
 static bool remote_sale_notice(const struct gate *base, uint64_t sale_id, struct board_notice *out)
 {
     return shelf_notice(((const struct remote *)base)->shelf, sale_id, out);
@@ -362,6 +367,7 @@ static const struct gate_kind remote_kind = {
     .names_version = remote_names_version,
     .sales_each = remote_sales_each,
     .sale_is_past = remote_sale_is_past,
+    .sale_is_kept = remote_sale_is_kept,
     .sale_notice = remote_sale_notice,
     .order = remote_order,
     .seq_decided = remote_seq_decided,
