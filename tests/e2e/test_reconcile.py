@@ -114,6 +114,51 @@ def test_a_sale_that_the_ledger_does_not_know_is_named(nodes):
     assert nodes.reconcile().code == 0
 
 
+def begun(nodes, sale):
+    """A repair that waits for whoever has a lock of that sale, which the ledger does not know."""
+    nodes.redis().hset(nodes.key(sale, "state"), "terms", "x")
+    nodes.redis().set(f"{PREFIX}lock:sale:{sale}", "somebody", px=120_000)
+    repair = Repair(nodes)
+    eventually(lambda: nodes.redis().exists(f"{PREFIX}lock:reconcile") or not repair.is_alive())
+    return repair
+
+
+class Repair(threading.Thread):
+    def __init__(self, nodes):
+        super().__init__(daemon=True)
+        self.nodes, self.done = nodes, None
+        self.start()
+
+    def run(self):
+        self.done = self.nodes.reconcile("--repair")
+
+    def ended(self):
+        self.join(60)
+        return self.done
+
+
+def test_a_sale_that_somebody_may_be_making_is_not_dropped(nodes):
+    """Whoever builds it has its lock."""
+    nodes.start()
+    done = begun(nodes, 4711).ended()
+    assert done.code == 1 and "1 differ by 1 facts, 0 built anew or dropped" in done.out, done
+    assert nodes.redis().exists(nodes.key(4711, "state"))
+    repair = begun(nodes, 4711)
+    nodes.redis().delete(f"{PREFIX}lock:sale:4711")
+    done = repair.ended()
+    assert done.code == 0 and "1 built anew or dropped" in done.out, done
+    assert not nodes.redis().exists(nodes.key(4711, "state"))
+
+
+def test_a_repair_whose_lock_is_gone_drops_nothing(nodes):
+    nodes.start()
+    repair = begun(nodes, 4711)
+    nodes.redis().set(f"{PREFIX}lock:reconcile", "somebody else", px=120_000)
+    done = repair.ended()
+    assert done.code == 1 and nodes.redis().exists(nodes.key(4711, "state")), done
+    assert nodes.redis().get(f"{PREFIX}lock:reconcile") == "somebody else"
+
+
 def test_what_an_earlier_ledger_has_left_in_redis_is_told_at_the_start_and_sells_nothing(nodes):
     """The same id, the same epoch, the same server: still another sale."""
     shop = Shop(nodes.start())

@@ -155,7 +155,8 @@ static enum fault load_end(struct load *load)
     return load_send(load);
 }
 
-bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
+/* Its keys go, all of them. */
+static bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
 {
     struct slice argv[1 + GATE_KEYS] = { SLICE("UNLINK") };
     sale_keys(keeper->remote, sale_id, keeper->keys);
@@ -306,11 +307,17 @@ static void rebuilt(struct load *load)
     scripts_load(load->keeper, load->sale_id);
 }
 
+static void sale_lock_init(struct lock *lock, const struct keeper *keeper, uint64_t sale_id)
+{
+    char job[LOCK_JOB_BYTES];
+    snprintf(job, sizeof job, "sale:%" PRIu64, sale_id);
+    lock_init(lock, keeper, job);
+}
+
 bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway)
 {
     struct ledger_shelved row;
     struct peek peek;
-    char job[LOCK_JOB_BYTES];
     if (!sale_fetch(keeper, sale_id, &row)) return false;
     if (row.epoch != 0 && !anyway) {
         sale_peek(keeper, sale_id, row.epoch, &peek);
@@ -324,8 +331,7 @@ bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway)
     }
     load->keeper = keeper;
     load->sale_id = sale_id;
-    snprintf(job, sizeof job, "sale:%" PRIu64, sale_id);
-    lock_init(&load->lock, keeper, job);
+    sale_lock_init(&load->lock, keeper, sale_id);
     bool done = false;
     if (lock_take(&load->lock, keeper)) {
         keeper->building = &load->lock;
@@ -337,5 +343,18 @@ bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway)
         if (done) sale_peek(keeper, sale_id, load->sale.epoch, &peek);
     }
     free(load);
+    return done;
+}
+
+bool sale_drop(struct keeper *keeper, uint64_t sale_id)
+{
+    struct lock lock;
+    struct ledger_shelved row;
+    bool found;
+    sale_lock_init(&lock, keeper, sale_id);
+    if (!lock_take(&lock, keeper)) return false;
+    bool done = keeper_row(keeper, sale_id, &row, &found) && !found && lock_keep(&lock, keeper) &&
+                sale_unlink(keeper, sale_id);
+    lock_release(&lock, keeper);
     return done;
 }

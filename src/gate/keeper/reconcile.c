@@ -383,13 +383,18 @@ static bool repair_goes_on(struct table *table)
     return job_keep(table->keeper, KEEPER_LOCK_RECONCILE);
 }
 
+static bool sale_build(struct keeper *keeper, uint64_t sale_id)
+{
+    return sale_rebuild(keeper, sale_id, true);
+}
+
 /* A node may be building it: then it is waited for, and what it has built is good. */
-static enum fault sale_repair(struct table *table, uint64_t sale_id)
+static enum fault sale_repair(struct table *table, uint64_t sale_id, bool (*mend)(struct keeper *keeper, uint64_t sale_id))
 {
     struct keeper *keeper = table->keeper;
     for (uint64_t until_ms = mono_ms() + LOCK_MS + TRY_APART_MS; mono_ms() < until_ms; table_pause()) {
         if (!repair_goes_on(table)) return FAULT_FENCED;
-        if (sale_rebuild(keeper, sale_id, true)) {
+        if (mend(keeper, sale_id)) {
             table->reconcile->repaired++;
             return FAULT_NONE;
         }
@@ -408,7 +413,7 @@ static enum fault sale_tell(struct table *table, uint64_t sale_id, const struct 
         reconcile->differences += found->count - TOLD_MAX - 1;
     }
     reconcile->differing++;
-    return reconcile->repair ? sale_repair(table, sale_id) : FAULT_NONE;
+    return reconcile->repair ? sale_repair(table, sale_id, sale_build) : FAULT_NONE;
 }
 
 static void sale_add(const struct sale *sale, uint64_t epoch, void *arg)
@@ -428,8 +433,7 @@ static enum fault stranger_judge(struct table *table, uint64_t sale_id)
     if (!found) {
         tell(table->reconcile, "sale %" PRIu64 ": it is in Redis, and the ledger does not know it", sale_id);
         table->reconcile->differing++;
-        if (table->reconcile->repair && sale_unlink(keeper, sale_id)) table->reconcile->repaired++;
-        return FAULT_NONE;
+        return table->reconcile->repair ? sale_repair(table, sale_id, sale_drop) : FAULT_NONE;
     }
     fault = stream_unfiled(keeper, sale_id, &entries);
     if (fault != FAULT_NONE || entries == 0) return fault;
