@@ -215,9 +215,9 @@ bool gate_sale_is_past(struct gate *gate, uint64_t sale_id)
     return gate->kind->sale_is_past(gate, sale_id);
 }
 
-bool gate_sale_is_kept(const struct gate *gate, uint64_t sale_id)
+bool gate_was_kept(const struct gate *gate, uint64_t since_ms)
 {
-    return gate->kind->sale_is_kept(gate, sale_id);
+    return gate->kind->was_kept(gate, since_ms);
 }
 
 bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out)

@@ -221,11 +221,11 @@ uint64_t gate_names_version(const struct gate *gate); /* no lock */
 void gate_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
 /* An id that was given out and is not in memory: that sale is over, and only the ledger knows it. */
 bool gate_sale_is_past(struct gate *gate, uint64_t sale_id);
-/* Somebody keeps its row in the ledger from everybody: what is taken of it comes to nothing meanwhile, or comes late, and
- * that says nothing of other sales. */
-bool gate_sale_is_kept(const struct gate *gate, uint64_t sale_id);
 /* What stands on the board outside the sale; false where memory does not have it. No lock: on the way of every grab. */
 bool gate_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out);
+/* Whether anybody waited in vain since then (monotonic) for a row of the ledger that somebody keeps: what was late meanwhile
+ * may have been so for that alone. No lock. */
+bool gate_was_kept(const struct gate *gate, uint64_t since_ms);
 /* VERDICT_DONE with the order once it is durable, or VERDICT_NO_SUCH_ORDER where memory does not have it. */
 void gate_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
 

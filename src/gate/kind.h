@@ -51,7 +51,7 @@ struct gate_kind {
     uint64_t (*names_version)(const struct gate *gate);
     void (*sales_each)(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
     bool (*sale_is_past)(struct gate *gate, uint64_t sale_id);
-    bool (*sale_is_kept)(const struct gate *gate, uint64_t sale_id);
+    bool (*was_kept)(const struct gate *gate, uint64_t since_ms);
     bool (*sale_notice)(const struct gate *gate, uint64_t sale_id, struct board_notice *out);
     void (*order)(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
     uint64_t (*seq_decided)(struct gate *gate);

@@ -123,7 +123,6 @@ static void grab_done(struct gate_ticket *ticket)
     if (request->entered) admission_settle(request_rooms(request)->admissions, request->id, verdict);
     metrics_add_labelled(METRIC_GRABS, (uint32_t)verdict, 1);
     refusal_count(request, verdict);
-    request_excuse(request, verdict);
     if (verdict == VERDICT_WON || verdict == VERDICT_REPEATED) {
         grab_won(request, &ticket->grab.order, verdict == VERDICT_WON ? COUNTED_WON : COUNTED_REPEATED);
     } else if (verdict == VERDICT_ALREADY_WON) {

@@ -69,6 +69,14 @@ static void answer_append(struct reactor *reactor, const struct http_head *head,
     metrics_add_labelled(METRIC_RESPONSES, (uint32_t)head->status / 100, 1);
 }
 
+/* What the breaker hears. While somebody keeps a row of the ledger, answers are late that are not of what is behind; most of
+ * them may be, and others go through the same breaker. */
+static int status_judged(struct request *request, int status)
+{
+    bool kept = gate_was_kept(request_rooms(request)->gate, request->visit.entered_ns / 1000000);
+    return kept && status != 500 ? 0 : status;
+}
+
 void reply_raw(struct request *request, const struct http_head *head, struct slice body)
 {
     struct connection *connection = request->connection;
@@ -86,7 +94,8 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     whole.extra = (struct slice){ lines.data, lines.len };
     bool gone = connection->state == CONNECTION_CLOSING || connection->closed;
     if (request->visit.inside)
-        guard_leave(request_rooms(request)->guard, &request->visit, gone ? 0 : head->status, mono_ns());
+        guard_leave(request_rooms(request)->guard, &request->visit, gone ? 0 : status_judged(request, head->status),
+                    mono_ns());
     if (!whole.keep_alive) connection->close_after = true;
     bool head_only = request->http.method == HTTP_HEAD_;
     if (gone) {

@@ -58,13 +58,6 @@ void request_leave(struct request *request)
     request_end(request);
 }
 
-void request_excuse(struct request *request, enum verdict verdict)
-{
-    struct rooms *rooms = request_rooms(request);
-    if ((verdict == VERDICT_UNKNOWN || verdict == VERDICT_BUSY) && gate_sale_is_kept(rooms->gate, request->id))
-        guard_leave(rooms->guard, &request->visit, 0, mono_ns());
-}
-
 /* What the guard says of it goes out as the answer. */
 static bool request_passes(struct request *request, enum problem problem)
 {

@@ -84,9 +84,6 @@ static inline struct rooms *request_rooms(struct request *request)
 {
     return &request->reactor->server->rooms;
 }
-/* What the gate says of the sale it names. Where nobody can take anything of that one at present, how long the answer took
- * is not told to the breaker, which other sales share. */
-void request_excuse(struct request *request, enum verdict verdict);
 /* Where it is a grab that counts, its answer does: kind as in counts.h. */
 static inline void request_count(struct request *request, unsigned kind)
 {

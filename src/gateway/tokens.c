@@ -36,7 +36,6 @@ static void token_done(struct gate_ticket *ticket)
     enum verdict verdict = ticket->verdict;
     if (verdict == VERDICT_NO_SUCH_SALE && gate_sale_is_past(request_rooms(request)->gate, request->id))
         verdict = VERDICT_CLOSED;
-    request_excuse(request, verdict);
     if (verdict == VERDICT_DONE || verdict == VERDICT_REPEATED) {
         token_given(request, ticket->token.nonce);
     } else if (verdict == VERDICT_ALREADY_WON) {

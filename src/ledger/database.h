@@ -26,6 +26,7 @@ enum statement {
     STATEMENT_SALE_TERMS,
     STATEMENT_SALE_COUNTS,
     STATEMENT_SALE_LEFT,
+    STATEMENT_SALE_LEFT_NOW,
     STATEMENT_SALE_NUMBERS,
     STATEMENT_SALE_PAUSED,
     STATEMENT_SALE_CLOSED,
@@ -272,6 +273,7 @@ struct ledger {
     struct ledger_place place;
     const char *path; /* or URL, for the log */
     uint32_t patience_ms;
+    bool hurried;           /* whoever has the row of a sale is not waited for */
     uint64_t busy_since_ms; /* monotonic, of the wait under way */
     /* Filing: the last decision filed in this transaction, and the sums per sale, each at its id modulo TALLIES. */
     bool filing;

@@ -21,6 +21,7 @@
 #define REACH_S_MAX 10 /* to connect and to get to know the server, in all */
 #define ASKED_MAX 8    /* columns of mysql_ask() */
 #define DOING_BYTES_MAX 300
+#define LOCK_NOWAIT_MYSQL 3572     /* what MySQL says where MariaDB says that a wait is over */
 #define SILENT_TOO_LONG_MYSQL 4031 /* what MySQL says before it ends a connection for that */
 
 /* Reading what others have committed is what the rules of filing need: who changes a row holds its lock. The rest makes
@@ -39,7 +40,7 @@ bool mysql_lost(unsigned error)
 
 bool mysql_may_pass(unsigned error)
 {
-    return error == ER_LOCK_DEADLOCK || error == ER_LOCK_WAIT_TIMEOUT;
+    return error == ER_LOCK_DEADLOCK || error == ER_LOCK_WAIT_TIMEOUT || error == LOCK_NOWAIT_MYSQL;
 }
 
 void mysql_note(struct ledger *ledger, unsigned error, const char *text)
@@ -103,6 +104,7 @@ enum fault mysql_fault_say(struct ledger *ledger, const char *doing)
     switch (connection->error) {
     case ER_LOCK_DEADLOCK:
     case ER_LOCK_WAIT_TIMEOUT:
+    case LOCK_NOWAIT_MYSQL:
         return FAULT_TIMEOUT;
     case ER_DISK_FULL:
     case ER_RECORD_FILE_FULL:

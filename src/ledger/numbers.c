@@ -5,7 +5,8 @@
 enum fault numbers_begin(struct ledger *ledger, struct tally *tally)
 {
     struct cursor *s;
-    enum fault fault = statement_open(ledger, STATEMENT_SALE_LEFT, &s);
+    enum statement id = ledger->hurried ? STATEMENT_SALE_LEFT_NOW : STATEMENT_SALE_LEFT;
+    enum fault fault = statement_open(ledger, id, &s);
     if (fault != FAULT_NONE) return fault;
     bind_number(s, 1, tally->sale_id);
     enum step step = cursor_step(s);
@@ -18,7 +19,7 @@ enum fault numbers_begin(struct ledger *ledger, struct tally *tally)
         tally->tokens_left = column_number(s, 4);
         tally->refused = tally->epoch != 0 && column_number(s, 5) == (int64_t)tally->epoch;
     }
-    return statement_close(ledger, STATEMENT_SALE_LEFT, step);
+    return statement_close(ledger, id, step);
 }
 
 /* The last unit went to a buyer: the first time counts. */

@@ -36,6 +36,9 @@ struct ledger_take {
  * fault: nothing is known of any of them; file them again. The counts of the sales after it are not read back: the gate's
  * are fresher. */
 enum fault ledger_takes(struct ledger *ledger, struct ledger_take *takes, size_t count) MUST_USE;
+/* The same where others may keep the rows of these sales: they are asked for some times within some milliseconds, and waited
+ * for by nobody. FAULT_TIMEOUT: they were not to be had. (A file has one lock for all, which is waited for.) */
+enum fault ledger_takes_now(struct ledger *ledger, struct ledger_take *takes, size_t count) MUST_USE;
 
 /* Gives the job to whoever asks, by the next number: see struct ledger_fence. */
 enum fault ledger_fence_raise(struct ledger *ledger, struct ledger_fence *fence) MUST_USE; /* fills number */

@@ -430,3 +430,11 @@ enum fault ledger_takes(struct ledger *ledger, struct ledger_take *takes, size_t
     qsort(batch.turns, count, sizeof(batch.turns[0]), turn_compare);
     return shared_run(ledger, takes_work, &batch);
 }
+
+enum fault ledger_takes_now(struct ledger *ledger, struct ledger_take *takes, size_t count)
+{
+    ledger->hurried = true;
+    enum fault fault = ledger_takes(ledger, takes, count);
+    ledger->hurried = false;
+    return fault;
+}

@@ -112,6 +112,7 @@ const char *const statement_sql[STATEMENT_COUNT] = {
         " units_expired = units_expired + ?14, units_refund_due = units_refund_due + ?15,"
         " units_returned = units_returned + ?16, sold_out_ms = ?17 WHERE id = ?1",
     [STATEMENT_SALE_LEFT] = "SELECT " SALE_LEFT_COLUMNS " FROM sales WHERE id = ?1",
+    [STATEMENT_SALE_LEFT_NOW] = "SELECT " SALE_LEFT_COLUMNS " FROM sales WHERE id = ?1",
     [STATEMENT_SALE_NUMBERS] =
         "SELECT holds_made, holds_paid, orders_cancelled, orders_expired, orders_refund_due, units_cancelled,"
         " units_expired, units_refund_due, units_returned, sold_out_ms, orders_made, held, sold FROM sales WHERE id = ?1",

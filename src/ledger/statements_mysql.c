@@ -23,6 +23,7 @@
 const char *const statement_mysql[STATEMENT_COUNT] = {
     /* Who is about to change a sale's sums holds its row. */
     [STATEMENT_SALE_LEFT] = "SELECT " SALE_LEFT_COLUMNS " FROM sales WHERE id = ?1 FOR UPDATE",
+    [STATEMENT_SALE_LEFT_NOW] = "SELECT " SALE_LEFT_COLUMNS " FROM sales WHERE id = ?1 FOR UPDATE NOWAIT",
     [STATEMENT_ORDER_BY_KEY] =
         "SELECT " ORDER_COLUMNS " FROM orders FORCE INDEX (orders_by_key) WHERE keyed = " KEYED " AND sale = ?1"
         " AND buyer = ?2 AND key = ?3 AND key <> ''",

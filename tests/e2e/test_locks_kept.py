@@ -146,16 +146,50 @@ def test_a_row_that_somebody_keeps_makes_only_those_wait_who_need_it(db):
         assert done.code == 0 and "0 differ" in done.out, done
 
 
-@pytest.mark.parametrize("asked", ["grabs", "tokens"])
+def asks_of(shop, sale, other, asked):
+    """40 requests and more that come to nothing while the row of the sale is kept, with some of the other sale among them or without."""
+    buyers = [f"b{i}" for i in range(40)]
+    if asked == "cancels":
+        return [request_bytes("POST", f"/v1/orders/{shop.win(sale, buyer)['no']}/cancel", None, shop.buyer(buyer)) for buyer in buyers]
+    asks = [request_bytes("POST", f"/v1/sales/{sale}/{'tokens' if asked == 'tokens' else 'grabs'}", None, shop.buyer(buyer)) for buyer in buyers]
+    return asks if asked != "mixed grabs" else [ask for pair in zip(asks, grabs(shop, other, buyers), strict=True) for ask in pair]
+
+
+@pytest.mark.parametrize("asked", ["grabs", "mixed grabs", "tokens", "cancels"])
 def test_a_row_that_somebody_keeps_opens_no_breaker(db, asked):
     """One stands before the grabs of all sales, another before all that is changed. Most answers are late now, and say nothing of other sales."""
     with Nodes(database=db.database()) as nodes:
         server = nodes.start()
         shop = Shop(server)
-        kept, other = (shop.sale(stock=1000, admission=admission)["id"] for admission in ("token" if asked == "tokens" else "login", "login"))
-        asks = [request_bytes("POST", f"/v1/sales/{kept}/{asked}", None, shop.buyer(f"b{i}")) for i in range(40)]
+        more = {"admission": "token"} if asked == "tokens" else {"pay_within_s": 600, "price": 1}
+        kept, other = shop.sale(stock=1000, **more)["id"], shop.sale(stock=1000)["id"]
+        asks = asks_of(shop, kept, other, asked)
         with row_locked(nodes, kept):
-            answers = crowd(server, asks, 40)
-            assert {*told(answers)} <= {"OUTCOME_UNKNOWN", "BUSY"} and told(answers)["OUTCOME_UNKNOWN"] > 20, told(answers)
+            answers = told(crowd(server, asks, len(asks)))
+            assert answers.pop("WON", 0) == len(asks) - 40 and {*answers} <= {"OUTCOME_UNKNOWN", "BUSY"}, answers
             assert (shop.change(other, name=mint_name("sale")).status, shop.grab(other, "ann").status) == (200, 201), server.log()
         assert "breaker" not in server.log(10 ** 6)
+        assert eventually(lambda: not {*told(crowd(server, asks[:1], 1))} & {"OUTCOME_UNKNOWN", "BUSY"}, KNOWN_S)
+
+
+def test_more_rows_are_kept_than_there_are_threads_to_file(db):
+    """A crowd at each of four sales: the one that is free sells."""
+    with Nodes("--filer-threads", 2, database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        *kept, free = (shop.sale(stock=10_000)["id"] for _ in range(4))
+        with contextlib.ExitStack() as exits:
+            for sale in kept:
+                exits.enter_context(row_locked(nodes, sale))
+            refused = [exits.enter_context(Crowd(server, sale, shop.seller)) for sale in kept]
+            for crowd_of_one in refused:
+                eventually(lambda heard=crowd_of_one.heard: "BUSY" in told(answer for answer, _ in [*heard.values()]), KNOWN_S)
+            buyers = exits.enter_context(Crowd(server, free, shop.seller))
+            eventually(lambda: len(buyers.wins()) >= 200, KNOWN_S)
+        assert not any(crowd_of_one.wins() for crowd_of_one in refused)
+        assert "breaker" not in server.log(10 ** 6)
+        for sale in kept:
+            assert eventually(lambda sale=sale: shop.grab(sale, "cat", key="k").status == 201, KNOWN_S)
+        eventually(lambda: all(settled(nodes, sale) for sale in [*kept, free]), 30)
+        done = nodes.reconcile()
+        assert done.code == 0 and "0 differ" in done.out, done

@@ -276,11 +276,11 @@ bool local_sale_is_past(struct gate *base, uint64_t sale_id)
     return !local_sale(base, sale_id, &sale);
 }
 
-bool local_sale_is_kept(const struct gate *base, uint64_t sale_id)
+bool local_was_kept(const struct gate *base, uint64_t since_ms)
 {
     (void)base;
-    (void)sale_id;
-    return false; /* no win waits for the ledger */
+    (void)since_ms;
+    return false; /* no decision waits for the ledger */
 }
 
 bool local_sale_notice(const struct gate *base, uint64_t sale_id, struct board_notice *out)

@@ -139,7 +139,7 @@ uint64_t local_sale_by_name(struct gate *gate, struct slice seller, struct slice
 uint64_t local_names_version(const struct gate *gate);
 void local_sales_each(struct gate *gate, void (*look)(const struct sale *sale, void *arg), void *arg);
 bool local_sale_is_past(struct gate *gate, uint64_t sale_id);
-bool local_sale_is_kept(const struct gate *gate, uint64_t sale_id);
+bool local_was_kept(const struct gate *gate, uint64_t since_ms);
 bool local_sale_notice(const struct gate *gate, uint64_t sale_id, struct board_notice *out);
 void local_order(struct gate_lane *lane, uint64_t order_no, struct gate_ticket *ticket);
 uint64_t local_seq_decided(struct gate *gate);

@@ -94,6 +94,8 @@ static void change_work(struct crew_job *job, void *tools)
         if (change->fault == FAULT_NONE || health == LEDGER_UNSAFE) return; /* such a one may still be read */
         ledger_close(own->ledger);
         own->ledger = NULL;
+        if (change->fault == FAULT_TIMEOUT && ledger_watch_health(own->place->watch) == LEDGER_WELL)
+            kept_wait(&change->lane->remote->kept);
         if (change->fault == FAULT_TIMEOUT || (change->fault == FAULT_UNSURE && !change->repeatable)) return;
     }
 }

@@ -16,9 +16,10 @@
 /* Somebody waits for the answer: a ledger that does not give one is asked again on another connection. */
 #define PATIENCE_MS 1000
 #define ANSWER_S_MAX 3
-/* A sale whose row others keep is left alone while a thread tries it again, and for so long afterwards: each try keeps a
- * thread from the other sales. */
-#define STUCK_MS 1000
+/* Who waits for a row no longer than this may only have come when others filed. */
+#define SURE_MS 250
+/* A sale whose row somebody keeps is left alone for so long after each try. */
+#define KEPT_MS 1000
 
 struct filer_mailbox {
     pthread_mutex_t lock;
@@ -33,8 +34,6 @@ struct filer_thread {
     struct ledger *ledger; /* NULL: lost, to be opened again */
     struct filer_job *jobs[BATCH_MAX], *others[BATCH_MAX];
     struct ledger_take takes[BATCH_MAX];
-    /* The sale whose row others kept from it last, until anyone has filed of that; 0: none. Till when it is left alone. */
-    _Atomic uint64_t stuck, stuck_until_ms;
 };
 
 struct filer {
@@ -145,7 +144,8 @@ static size_t batch_take(struct filer_thread *self)
     return count;
 }
 
-static enum fault batch_try(struct filer_thread *self, size_t count)
+/* now: no row of a sale is waited for. */
+static enum fault batch_try(struct filer_thread *self, size_t count, bool now)
 {
     enum fault fault = FAULT_NONE;
     if (self->ledger == NULL) {
@@ -154,8 +154,8 @@ static enum fault batch_try(struct filer_thread *self, size_t count)
     }
     if (fault != FAULT_NONE) return fault;
     for (size_t i = 0; i < count; i++) self->takes[i] = self->jobs[i]->take;
-    fault = ledger_takes(self->ledger, self->takes, count);
-    if (fault == FAULT_NONE) return FAULT_NONE;
+    fault = (now ? ledger_takes_now : ledger_takes)(self->ledger, self->takes, count);
+    if (fault == FAULT_NONE || (fault == FAULT_TIMEOUT && now)) return fault; /* nothing has gone wrong with it */
     ledger_close(self->ledger); /* whatever state it is in, a new one is in none */
     self->ledger = NULL;
     if (fault != FAULT_TIMEOUT)
@@ -185,33 +185,15 @@ static uint64_t sale_of(const struct filer_job *job)
     return job->take.decision.sale_id;
 }
 
-static void sale_leave(struct filer_thread *self, uint64_t sale_id, uint64_t until_ms)
+/* Sends back the first, as they are; how many stay. */
+static size_t batch_send(struct filer_thread *self, size_t count, size_t first)
 {
-    atomic_store(&self->stuck_until_ms, until_ms);
-    atomic_store(&self->stuck, sale_id);
+    mailbox_put(self->jobs, first);
+    memmove(self->jobs, self->jobs + first, (count - first) * sizeof(self->jobs[0]));
+    return count - first;
 }
 
-/* Of all threads the one that was kept from this sale last, and then from no other; NULL: none. */
-static const struct filer_thread *sale_kept(const struct filer *filer, uint64_t sale_id)
-{
-    const struct filer_thread *last = NULL;
-    for (uint32_t i = 0; i < THREADS && filer->threads[i] != NULL; i++) {
-        const struct filer_thread *thread = filer->threads[i];
-        if (atomic_load_explicit(&thread->stuck, memory_order_relaxed) != sale_id) continue;
-        if (last == NULL || atomic_load(&thread->stuck_until_ms) > atomic_load(&last->stuck_until_ms)) last = thread;
-    }
-    return last;
-}
-
-static void sale_free(struct filer *filer, uint64_t sale_id)
-{
-    for (uint32_t i = 0; i < THREADS && filer->threads[i] != NULL; i++) {
-        uint64_t stuck = sale_id;
-        atomic_compare_exchange_strong(&filer->threads[i]->stuck, &stuck, 0);
-    }
-}
-
-/* Sends back the first, which are filed; how many stay. */
+/* The same of those that are filed. */
 static size_t batch_filed(struct filer_thread *self, size_t count, size_t filed)
 {
     for (size_t i = 0; i < filed; i++) {
@@ -219,11 +201,9 @@ static size_t batch_filed(struct filer_thread *self, size_t count, size_t filed)
         job->take.result = self->takes[i].result;
         job->take.there = self->takes[i].there;
         job->fault = FAULT_NONE;
+        kept_remove(self->filer->options.kept, sale_of(job));
     }
-    sale_free(self->filer, sale_of(self->jobs[0]));
-    mailbox_put(self->jobs, filed);
-    memmove(self->jobs, self->jobs + filed, (count - filed) * sizeof(self->jobs[0]));
-    return count - filed;
+    return batch_send(self, count, filed);
 }
 
 /* Brings the jobs of one sale to the front, in their order; how many they are. One whose row nobody kept, if there is any.
@@ -231,7 +211,7 @@ static size_t batch_filed(struct filer_thread *self, size_t count, size_t filed)
 static size_t batch_gather(struct filer_thread *self, size_t count)
 {
     size_t first = 0, gathered = 0, others = 0;
-    while (first < count && sale_kept(self->filer, sale_of(self->jobs[first])) != NULL) first++;
+    while (first < count && kept_has(self->filer->options.kept, sale_of(self->jobs[first]))) first++;
     uint64_t sale_id = sale_of(self->jobs[first < count ? first : 0]);
     for (size_t i = 0; i < count; i++) {
         struct filer_job *job = self->jobs[i];
@@ -241,38 +221,56 @@ static size_t batch_gather(struct filer_thread *self, size_t count)
     return gathered;
 }
 
-static bool batch_is_of_one(const struct filer_thread *self, size_t count)
+static bool batch_has_kept(const struct filer_thread *self, size_t count)
 {
-    for (size_t i = 1; i < count; i++) {
-        if (sale_of(self->jobs[i]) != sale_of(self->jobs[0])) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (kept_has(self->filer->options.kept, sale_of(self->jobs[i]))) return true;
     }
-    return true;
+    return false;
 }
 
-/* All together, until somebody keeps a lock from it for too long: then each sale by itself, so that only the buyers of that
- * one wait. */
+/* The first, all of one sale, whose row was not to be had: once that is sure they go back, for they stand in the log and are
+ * filed from there. Until then the next sale is tried before them. How many stay. */
+static size_t batch_kept(struct filer_thread *self, size_t count, size_t first, bool sure)
+{
+    struct kept *kept = self->filer->options.kept;
+    uint64_t sale_id = sale_of(self->jobs[0]);
+    if (sure || kept_has(kept, sale_id)) {
+        kept_add(kept, sale_id, mono_ms() + KEPT_MS);
+        for (size_t i = 0; i < first; i++) self->jobs[i]->fault = FAULT_TIMEOUT;
+        return batch_send(self, count, first);
+    }
+    memcpy(self->others, self->jobs, first * sizeof(self->jobs[0]));
+    memmove(self->jobs, self->jobs + first, (count - first) * sizeof(self->jobs[0]));
+    memcpy(self->jobs + count - first, self->others, first * sizeof(self->jobs[0]));
+    return count;
+}
+
+/* All together, until somebody keeps a row from it: then each sale by itself and waiting for none, so that only the buyers
+ * of that one sale hear of it. */
 static void batch_file(struct filer_thread *self, size_t count)
 {
     struct filer *filer = self->filer;
-    bool failed = false, apart = false;
-    for (size_t i = 0; i < count && !apart; i++) apart = sale_kept(filer, sale_of(self->jobs[i])) != NULL;
+    bool failed = false, apart = batch_has_kept(self, count);
+    uint64_t since_ms = mono_ms();
     for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
         size_t part = apart ? batch_gather(self, count) : count;
-        uint64_t sale_id = sale_of(self->jobs[0]);
-        bool again = sale_id == atomic_load(&self->stuck);
-        if (again) sale_leave(self, sale_id, UINT64_MAX);
-        enum fault fault = batch_try(self, part);
+        enum fault fault = batch_try(self, part, apart);
         if (fault == FAULT_NONE) {
             count = batch_filed(self, count, part);
             continue;
         }
         bool locked = fault == FAULT_TIMEOUT && ledger_watch_health(filer->place.watch) == LEDGER_WELL;
-        if (again || (locked && batch_is_of_one(self, part))) sale_leave(self, sale_id, mono_ms() + STUCK_MS);
         if (!locked && !failed) atomic_fetch_add(&filer->failing, 1);
         failed = failed || !locked;
-        apart = apart || locked;
+        if (locked && apart) count = batch_kept(self, count, part, mono_ms() - since_ms >= SURE_MS);
+        if (locked && !apart) {
+            kept_wait(filer->options.kept);
+            apart = true;
+            since_ms = mono_ms();
+        }
         count = batch_thin(self, count, fault);
-        nanosleep(&(struct timespec){ .tv_nsec = pause_ms * 1000000L }, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = (locked ? PAUSE_MS_MIN : pause_ms) * 1000000L }, NULL);
         if (pause_ms < PAUSE_MS_MAX) pause_ms *= 2;
     }
     if (failed) atomic_fetch_sub(&filer->failing, 1);
@@ -335,10 +333,4 @@ bool filer_failing(const struct filer *filer)
 {
     return atomic_load_explicit(&filer->failing, memory_order_relaxed) > 0 ||
            ledger_watch_health(filer->place.watch) != LEDGER_WELL;
-}
-
-bool filer_stuck(const struct filer *filer, uint64_t sale_id)
-{
-    const struct filer_thread *last = sale_kept(filer, sale_id);
-    return last != NULL && mono_ms() < atomic_load_explicit(&last->stuck_until_ms, memory_order_relaxed);
 }

@@ -3,10 +3,11 @@
  *
  * A few threads, each with a connection to the ledger. A job belongs to its caller until it is done; it comes back through
  * the mailbox of its lane. While the ledger refuses, jobs are filed again until their time is over; one that a ledger does
- * not answer may come back a little later than that. */
+ * not answer may come back a little later than that. Those of a sale whose row somebody keeps come back before it. */
 #ifndef STAMPEDE_GATE_REMOTE_FILER_H
 #define STAMPEDE_GATE_REMOTE_FILER_H
 
+#include "gate/remote/kept.h"
 #include "ledger/ledger.h"
 #include "ledger/shared.h"
 
@@ -25,6 +26,7 @@ struct filer_job {
 
 struct filer_options {
     const struct ledger_place *place;
+    struct kept *kept;
     uint32_t threads;
     uint32_t gather_ms; /* how long the first waits for enough others to make a batch: where nobody waits for it */
 };
@@ -41,7 +43,5 @@ bool filer_give(struct filer *filer, struct filer_job *jobs);
 
 /* Any thread, no lock. Nothing can be filed at present: the ledger is known to be away, or what was tried last failed. */
 bool filer_failing(const struct filer *filer);
-/* The same of one sale: somebody keeps the lock of its row, and what was taken of it waits for that. */
-bool filer_stuck(const struct filer *filer, uint64_t sale_id);
 
 #endif

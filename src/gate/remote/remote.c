@@ -189,9 +189,9 @@ static bool remote_sale_is_past(struct gate *base, uint64_t sale_id)
     return sale_id != 0 && sale_id <= shelf_id_last(shelf) && !shelf_epoch(shelf, sale_id, &epoch);
 }
 
-static bool remote_sale_is_kept(const struct gate *base, uint64_t sale_id)
+static bool remote_was_kept(const struct gate *base, uint64_t since_ms)
 {
-    return filer_stuck(((const struct remote *)base)->filer, sale_id);
+    return kept_since(&((const struct remote *)base)->kept, since_ms);
 }
 
 static bool remote_sale_notice(const struct gate *base, uint64_t sale_id, struct board_notice *out)
@@ -291,6 +291,7 @@ static void remote_close(struct gate *base)
     crew_close(remote->changes);
     crew_close(remote->reads);
     filer_close(remote->filer);
+    kept_deinit(&remote->kept);
     shelf_close(remote->shelf);
     free(remote);
 }
@@ -367,7 +368,7 @@ static const struct gate_kind remote_kind = {
     .names_version = remote_names_version,
     .sales_each = remote_sales_each,
     .sale_is_past = remote_sale_is_past,
-    .sale_is_kept = remote_sale_is_kept,
+    .was_kept = remote_was_kept,
     .sale_notice = remote_sale_notice,
     .order = remote_order,
     .seq_decided = remote_seq_decided,
@@ -396,6 +397,7 @@ static enum fault remote_rooms(struct remote *remote)
     const struct gate_shared_options *options = &remote->options;
     const struct filer_options filing = {
         .place = options->ledger,
+        .kept = &remote->kept,
         .threads = options->filer_threads,
         .gather_ms = options->ack == GATE_ACK_LEDGER ? 0 : GATHER_MS,
     };
@@ -410,6 +412,7 @@ static enum fault remote_rooms(struct remote *remote)
     };
     remote->changes_place = *options->ledger;
     remote->changes_place.answer_s_max = CHANGE_ANSWER_S_MAX;
+    kept_init(&remote->kept);
     enum fault fault = shelf_open(&remote->shelf);
     if (fault == FAULT_NONE) fault = filer_open(&remote->filer, &filing);
     if (fault == FAULT_NONE) fault = crew_open(&remote->changes, &crew);

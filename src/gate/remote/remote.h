@@ -17,6 +17,7 @@
 
 #include "base/crew.h"
 #include "gate/remote/filer.h"
+#include "gate/remote/kept.h"
 #include "gate/keeper/keeper.h"
 #include "gate/kind.h"
 #include "gate/remote/number.h"
@@ -44,6 +45,7 @@ struct remote {
     struct gate_shared_options options;
     struct shelf *shelf;
     struct filer *filer;
+    struct kept kept;
     struct crew *changes; /* threads with a ledger, for what goes there first */
     struct crew *reads;   /* the same for what is only looked up there */
     struct ledger_place changes_place;

@@ -23,6 +23,7 @@ struct bench {
     struct ledger_place place;
     struct ledger *ledger;
     struct filer *filer;
+    struct kept kept;
     struct filer_mailbox *box;
     _Atomic uint32_t woken;
     uint64_t sale_id, epoch;
@@ -61,7 +62,8 @@ static int setup(void **state)
     bench->place = *LEDGER_FILE(bench->path);
     assert_int_equal(ledger_open(&bench->ledger, &bench->place, LEDGER_OWNER), FAULT_NONE);
     sale_make(bench, JOBS);
-    const struct filer_options options = { .place = &bench->place, .threads = 2 };
+    kept_init(&bench->kept);
+    const struct filer_options options = { .place = &bench->place, .kept = &bench->kept, .threads = 2 };
     assert_int_equal(filer_open(&bench->filer, &options), FAULT_NONE);
     assert_int_equal(filer_mailbox_open(&bench->box, wake, bench), FAULT_NONE);
     *state = bench;
@@ -73,6 +75,7 @@ static int teardown(void **state)
     struct bench *bench = *state;
     filer_close(bench->filer);
     filer_mailbox_close(bench->box);
+    kept_deinit(&bench->kept);
     if (bench->ledger != NULL) ledger_close(bench->ledger);
     static const char *const endings[] = { "", "-wal", "-shm" };
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -155,7 +158,9 @@ static void a_chain_of_jobs_is_filed_whole(void **state)
 static void gather_for(struct bench *bench, uint32_t gather_ms)
 {
     filer_close(bench->filer);
-    const struct filer_options options = { .place = &bench->place, .threads = 2, .gather_ms = gather_ms };
+    const struct filer_options options = {
+        .place = &bench->place, .kept = &bench->kept, .threads = 2, .gather_ms = gather_ms
+    };
     assert_int_equal(filer_open(&bench->filer, &options), FAULT_NONE);
 }
 
@@ -214,6 +219,32 @@ static void a_ledger_that_refuses_is_told_as_unknown(void **state)
     assert_int_equal(collect(bench, 1, was_filed), 1);
 }
 
+/* Its row is tried, whatever is remembered of it, and those of a file are never kept for long. */
+static void a_sale_whose_row_was_kept_is_filed_and_forgotten(void **state)
+{
+    struct bench *bench = *state;
+    struct filer_job job = job_of(bench, 0);
+    kept_add(&bench->kept, bench->sale_id, UINT64_MAX);
+    assert_true(filer_give(bench->filer, &job));
+    assert_int_equal(collect(bench, 1, was_filed), 1);
+    assert_false(kept_has(&bench->kept, bench->sale_id));
+}
+
+/* While it is known to be kept nobody stands behind it until the time is over. */
+static void what_was_taken_of_a_kept_row_comes_back_before_its_time(void **state)
+{
+    struct bench *bench = *state;
+    struct ledger_point point;
+    struct filer_job job = job_of(bench, 0);
+    kept_add(&bench->kept, bench->sale_id, 0);
+    assert_int_equal(ledger_file_begin(bench->ledger, &point), FAULT_NONE);
+    assert_true(filer_give(bench->filer, &job));
+    assert_int_equal(collect(bench, 1, was_not_known), 1);
+    assert_true(mono_ms() < job.until_mono_ms);
+    assert_true(kept_has(&bench->kept, bench->sale_id));
+    ledger_file_rollback(bench->ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +253,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_waits_for_others_waits_no_longer_than_for_a_batch, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_ledger_refuses_comes_back_with_the_order_that_is_there, setup, teardown),
         cmocka_unit_test_setup_teardown(a_ledger_that_refuses_is_told_as_unknown, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sale_whose_row_was_kept_is_filed_and_forgotten, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_taken_of_a_kept_row_comes_back_before_its_time, setup, teardown),
     };
     return cmocka_run_group_tests_name("filer", tests, NULL, NULL);
 }
