@@ -27,15 +27,16 @@ from harness import ROOT, end_with_parent
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_NET = 0x40000000
 BASE = "docker.io/library/debian:12-slim"  # what debian:12-slim means
+PREFIX = "stampede-engine-"
 BASE_DAYS = 14  # then the archive has newer packages, and it is made anew
-BASE_S_MAX, BUILD_S_MAX, COMMAND_S_MAX = 600, 900, 120
+BASE_S_MAX, BUILD_S_MAX, COMMAND_S_MAX = 300, 600, 120
 SUITES = {"bookworm": "http://deb.debian.org/debian", "bookworm-updates": "http://deb.debian.org/debian",
           "bookworm-security": "http://deb.debian.org/debian-security"}
 # As the image that Debian makes for Docker: its packages, what it leaves out of each, and that nothing has to be on the disk at once.
 SLIM = ["--variant=minbase", "--include=usr-is-merged", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "groff", "info", "linda", "lintian", "locale", "man")),
         "--dpkgopt=path-include=/usr/share/doc/*/copyright", "--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Languages "none"']
-# What podman and crun keep outside the folder they are given: locks are in /dev/shm.
+# What podman and crun keep outside the folder they are given: locks are in /dev/shm. The two folders stay, for another engine may stand on them.
 ELSEWHERE = [pathlib.Path("/var/lib/containers"), pathlib.Path("/run/crun")]
 # No control group is made, but crun looks at them, and gives up where both generations are in use.
 HOLD = """
@@ -85,8 +86,8 @@ def base_archive():
     with open(folder / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists() or time.time() - path.stat().st_mtime > BASE_DAYS * 86400:
-            done = subprocess.run([*KINDLY, "mmdebstrap", "--quiet", "--mode=root", "--format=tar", *made_of, new, *sources()], capture_output=True, text=True,
-                                  timeout=BASE_S_MAX, check=False)
+            command = ["timeout", "--kill-after=10", str(BASE_S_MAX), *KINDLY, "mmdebstrap", "--quiet", "--mode=root", "--format=tar", *made_of, new, *sources()]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"a bare Debian 12 could not be made from {sources()}:\n{done.stderr[-4000:]}"
             for old in folder.glob("base-*.tar"):
                 old.unlink()
@@ -94,14 +95,24 @@ def base_archive():
     return path
 
 
+def sweep():
+    """Removes what engines have left that were killed."""
+    for folder in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        with contextlib.suppress(OSError), open(folder / "lock", "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 class Engine:
     def __init__(self):
         assert os.geteuid() == 0, "images are built and run by root here: run this test as root"
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="stampede-test-"))
+        sweep()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.lock = open(self.folder / "lock", "w", encoding="utf-8")  # noqa: SIM115
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         (self.folder / "conf").write_text(CONF)
         (self.folder / "temporary").mkdir()
         self.names = []  # of its containers, so far
-        self.made = [path for path in ELSEWHERE if not path.exists()]
         self.holder = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", HOLD, "hold", *ELSEWHERE],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=end_with_parent)
         if self.holder.stdout.readline() != b"ready\n":
@@ -120,9 +131,7 @@ class Engine:
         self.holder.wait(COMMAND_S_MAX)
         self.holder.stdout.close()
         self.holder.stderr.close()
-        for path in self.made:
-            with contextlib.suppress(OSError):
-                path.rmdir()
+        self.lock.close()
         # The last of its processes may be dying yet, and the mounts with it.
         for _ in range(100):
             shutil.rmtree(self.folder, ignore_errors=True)

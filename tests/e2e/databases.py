@@ -7,7 +7,6 @@ where the first of each kind is kept for the others to begin with."""
 
 import atexit
 import contextlib
-import ctypes
 import fcntl
 import getpass
 import os
@@ -20,18 +19,13 @@ import tempfile
 import time
 
 import pymysql
+from children import end_with_parent
 from peers import brought
 from ports import free_port
 
 READY_S_MAX = 60
 PASSWORD = "p4ss:w/rd@?"  # one that a URL could not hold
 MYSQL = os.environ.get("STAMPEDE_TEST_MYSQL")
-PRCTL = ctypes.CDLL(None).prctl
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent():
-    PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def program(*names):

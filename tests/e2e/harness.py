@@ -5,7 +5,6 @@ file that is shown when something fails, and a report of a sanitizer in that fil
 
 import base64
 import contextlib
-import ctypes
 import dataclasses
 import hashlib
 import hmac
@@ -21,6 +20,7 @@ import subprocess
 import tempfile
 import time
 
+from children import end_with_parent  # noqa: F401
 from gates import ON_REDIS, gate_flags  # noqa: F401
 from ledgers import data_copy, ledger_arguments, ledger_environment, ledger_flags, ledger_of  # noqa: F401
 
@@ -29,8 +29,6 @@ from wire import Answer, Client, Closed, answer_take, answers_in, at_once, besid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("STAMPEDE_BINARY") or str(ROOT / "build" / "stampede")
-PRCTL = ctypes.CDLL(None).prctl
-PR_SET_PDEATHSIG = 1
 # Where doors stand: what they answer is in the words of their clients.
 DOOR_PATHS = ("/api/", "/luck", "/shop/")
 READY_S_MAX = 60
@@ -43,12 +41,6 @@ REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", 
 
 class ServerDied(AssertionError):
     """The server ended before it was ready; the message has its exit code and its log."""
-
-
-def end_with_parent():
-    """In the new process: no server outlives the tests, also when these are killed. It goes by the thread that started it, so servers are
-    started on threads that live on."""
-    PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def environment(extra=None):

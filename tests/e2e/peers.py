@@ -9,6 +9,6 @@ BRING_S_MAX = 300
 
 def brought(name):
     """Where its program is."""
-    done = subprocess.run([BRING, name], stdout=subprocess.PIPE, text=True, timeout=BRING_S_MAX)
+    done = subprocess.run(["timeout", "--kill-after=10", str(BRING_S_MAX), BRING, name], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, f"{BRING} {name} failed; it has said why"
     return done.stdout.strip()

@@ -202,7 +202,7 @@ class Valkey(RedisServer):
 
     def __init__(self, **options):
         super().__init__(**options)
-        self.program = brought("valkey")
+        self.program = os.environ.get("STAMPEDE_TEST_REDIS") or brought("valkey")
 
 
 class Servers:

@@ -4,15 +4,13 @@ import csv
 import io
 import json
 import os
-import pty
 import re
-import select
 import subprocess
-import time
 
 import pytest
 from harness import BINARY, Shop, environment, eventually, ledger_arguments, ledger_flags, mint_name, run
 from provider import Provider
+from terminal import on_a_terminal
 
 ORDER_COLUMNS = ["no", "sale", "buyer", "units", "amount", "state", "won_at", "pay_by", "ended_at", "payment_ref", "cancelled_by", "reason", "key"]
 HOSTILE = ["plain", "comma, comma", 'quote "quoted" ""', "line\nfeed", "'=1+1", "=cmd|' /C calc'!A0", "tab\there", "ends with\n", "Ünïcödé 雪 🦬", '"', ",",
@@ -223,38 +221,18 @@ def test_a_pipe_that_closes_is_an_error(shop, server):
     assert done.returncode == 1 and b"standard output" in done.stderr and b"Broken pipe" in done.stderr, done
 
 
-def on_a_terminal(arguments, stdout):
-    """What the command writes to a terminal that is its standard error, and its exit status."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen([BINARY, *map(str, arguments), *ledger_arguments(arguments)], stdin=subprocess.DEVNULL, stdout=slave if stdout is None else stdout, stderr=slave,
-                               env=environment())
-    os.close(slave)
-    text, end = b"", time.monotonic() + 60
-    while time.monotonic() < end:
-        if not select.select([master], [], [], 1)[0]:
-            continue
-        try:
-            piece = os.read(master, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        text += piece
-    os.close(master)
-    return text.decode(), process.wait(30)
-
-
 def test_a_terminal_sees_how_far_it_is(shop, server, tmp_path):
     sale = shop.sale(stock=10)["id"]
     for i in range(3):
         shop.win(sale, f"seen-{i}")
     filed(shop, "/v1/orders", shop.admin_token)
-    command = ["export", "orders", "--format", "csv", "--data", server.data, "--sale", sale]
-    text, code = on_a_terminal([*command, "--output", tmp_path / "out.csv"], subprocess.DEVNULL)
+    command = [BINARY, *map(str, ("export", "orders", "--format", "csv", "--data", server.data, "--sale", sale))]
+    command += ledger_arguments(command)
+    text, code = on_a_terminal([*command, "--output", tmp_path / "out.csv"], environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert code == 0, text
     assert re.search(r"\rorders #+ +100 % +3 of 3 +\d+/s", text), repr(text)
     assert text.endswith("\n")
-    text, code = on_a_terminal(command, None)
+    text, code = on_a_terminal(command, environment(), stdin=subprocess.DEVNULL)
     assert code == 0 and "%" not in text and "seen-2" in text, f"a bar among the rows: {text!r}"
 
 

@@ -4,11 +4,8 @@ podman reads a Dockerfile as Docker does, and needs no daemon. The network of a 
 
 import contextlib
 import json
-import os
-import pty
 import re
 import resource
-import select
 import signal
 import socket
 import subprocess
@@ -19,6 +16,7 @@ import pytest
 import yaml
 from containers import Engine
 from harness import ROOT, Client, Shop, beside, claims_of, eventually, keys_of, request_bytes, token_sign
+from terminal import on_a_terminal
 
 DEPLOY = ROOT / "deploy"
 SERVICES = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]
@@ -227,8 +225,9 @@ def test_an_operator_makes_the_first_admin(boxed):
     """As deploy/Dockerfile says it: with a terminal, where nobody sees the password; and by a script, without."""
     box = boxed()
     assert "docker exec -it stampede stampede admin create root\n" in (DEPLOY / "Dockerfile").read_text()
-    shown = typed(box.engine, ["exec", "-it", box.name, "stampede", "admin", "create", "root"], "password: ", PASSWORD)
-    assert "admin root created" in shown and PASSWORD not in shown, shown
+    command = box.engine.words("exec", "-it", box.name, "stampede", "admin", "create", "root")
+    shown, code = on_a_terminal(command, box.engine.environment(), ("password: ", PASSWORD))
+    assert code == 0 and "admin root created" in shown and PASSWORD not in shown, shown
     done = box.inside("stampede", "admin", "create", "more", flags=["-i"], stdin=PASSWORD + "\n")
     assert done.stdout == "admin more created\n", done
     with box.connect() as client:
@@ -237,45 +236,15 @@ def test_an_operator_makes_the_first_admin(boxed):
             assert answer.status == 200 and client.get("/v1/limits", answer.json()["token"]).status == 200, answer
 
 
-def typed(engine, words, prompt, text):
-    """What a terminal shows while a command runs in it, and text is typed once it asks."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(engine.words(*words), stdin=theirs, stdout=theirs, stderr=theirs, env=engine.environment(), start_new_session=True)
-    os.close(theirs)
-    shown, end, asked = b"", time.monotonic() + 60, False
-    try:
-        while time.monotonic() < end:
-            if not asked and prompt.encode() in shown:
-                os.write(ours, text.encode() + b"\r")
-                asked = True
-            if not select.select([ours], [], [], 1)[0]:
-                continue
-            try:
-                piece = os.read(ours, 4096)
-            except OSError:  # nobody has it open any more
-                break
-            if not piece:
-                break
-            shown += piece
-        assert process.wait(60) == 0, shown
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-    return shown.decode()
-
-
 def acknowledged(box, sale, end, count=8):
     """Orders of buyers who grab one after the other on connections of their own until end() has ended their server: {order: buyer}."""
-    shop, won, enough = Shop(box), {}, threading.Event()
+    won, enough = {}, threading.Event()
     clients = [box.connect() for _ in range(count)]
-    tokens = [[shop.buyer(f"b{i}-{j}") for j in range(400)] for i in range(count)]
-    shop.close()
 
-    def buy(client, mine):
+    def buy(client, nth):
         with contextlib.suppress(ConnectionError):
-            for token in mine:
-                client.send(request_bytes("POST", f"/v1/sales/{sale}/grabs", None, token))
+            for n in range(10 ** 5):
+                client.send(request_bytes("POST", f"/v1/sales/{sale}/grabs", None, box.token(f"b{nth}-{n}")))
                 answer = client.receive()
                 assert answer.status in (201, 503), answer
                 if answer.status == 201:
@@ -283,10 +252,11 @@ def acknowledged(box, sale, end, count=8):
                 if len(won) >= 5 * count:
                     enough.set()
                 time.sleep(0.002)
+            raise AssertionError("the server went on")
 
     for client in clients:
         client.sock = box.raw()  # here, for only this thread goes in and out of networks
-    with beside(*(lambda client=client, mine=mine: buy(client, mine) for client, mine in zip(clients, tokens, strict=True))):
+    with beside(*(lambda client=client, nth=nth: buy(client, nth) for nth, client in enumerate(clients))):
         assert enough.wait(60), f"only {len(won)} wins"
         end()
     for client in clients:
