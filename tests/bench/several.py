@@ -34,6 +34,7 @@ REQUESTS_PER_S = {"won": {1: 12_000, 16: 20_000, 64: 20_000}, "sold-out": {1: 30
 BARE_MIN = 0.7
 NICEST = 19
 INSERTS_MIN = 0.5
+INSERTS_BATCH = 512  # as many as are ever filed together, however many were
 LEDGER_PIPELINE = 64
 LEDGER_REQUESTS_PER_S = 20_000
 NODES = 3
@@ -261,21 +262,21 @@ def precount(bench):
             table.Figure("several, sold-out over HTTP, CPU of Redis against the server's own", cpu, "x", f"<= {guard.CPU_MAX}", cpu <= guard.CPU_MAX)]
 
 
-def inserts(path, rows, batch):
+def inserts(path, rows):
     """The rows as a client would insert them that knows nothing better than long INSERTs: one for each transaction."""
     def text(value):
         return "NULL" if value is None else str(value) if isinstance(value, int) else f"'{value}'"
     with open(path, "w", encoding="utf-8") as out:
-        for first in range(0, len(rows), batch):
-            tuples = ",".join("(" + ",".join(map(text, row.values())) + ")" for row in rows[first:first + batch])
+        for first in range(0, len(rows), INSERTS_BATCH):
+            tuples = ",".join("(" + ",".join(map(text, row.values())) + ")" for row in rows[first:first + INSERTS_BATCH])
             out.write(f"BEGIN;\nINSERT INTO orders ({COLUMNS}) VALUES {tuples};\nCOMMIT;\n")
 
 
-def insert_rate(shop, rows, batch):
+def insert_rate(shop, rows):
     """Rows a second that MariaDB's own client inserts, into an empty table like the ledger's."""
     url, path = shop.database.database(), shop.bench.folder("several.sql")
     shop.database.do(f"CREATE TABLE orders LIKE {shop.url.rpartition('/')[2]}.orders", database=url.rpartition("/")[2])
-    inserts(path, rows, batch)
+    inserts(path, rows)
     return len(rows) / mariadb_bench.load_s(shop.database, url, path)
 
 
@@ -294,7 +295,7 @@ def filing(bench):
             if len(rows) < requests * 0.999:
                 raise servers.BenchError(f"{len(rows)} orders were filed of {requests} grabs")
             batches.append(max(1, round(len(rows) / commits)))
-            inserted.append(insert_rate(shop, rows, batches[-1]))
+            inserted.append(insert_rate(shop, rows))
             ratios.append(won[-1] / inserted[-1])
             bench.say(f"  won {won[-1]:.0f}, inserted {inserted[-1]:.0f} orders/s, {batches[-1]} in a transaction, {ratios[-1]:.2f}x")
     ratio = statistics.median(ratios)

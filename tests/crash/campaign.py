@@ -8,8 +8,8 @@
               any options: every event arrives, signed and in order
   histories   what ten clients of three nodes see, also of a Redis that forgets everything, is linearizable: 1,000 histories by default
   partitions  nodes, Redis and the database cut off from each other, and two Redis masters at once, in network namespaces: 20 rounds by default
-  several     kill -9 of a node, of the Redis master that has a sale, of MariaDB, of two of them at once, and FLUSHALL, while three nodes sell: 200
-              cycles of each by default (several.py)
+  several     kill -9 of a node, of the Redis master that has a sale, which a replica follows or which comes back empty, of the database, of two of them
+              at once, FLUSHALL, and one that says nothing for seconds, while three nodes sell: 200 cycles of each by default (several.py)
   proof       the same runs with a disk that lies about syncs, or drops writes, and with nodes that tell of wins before the ledger has them: they
               must be caught, or the runs above prove nothing
 

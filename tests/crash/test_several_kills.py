@@ -13,7 +13,7 @@ def several():
         yield made
 
 
-@pytest.mark.parametrize("kind", ["node", "redis", "ledger", "flush"])
+@pytest.mark.parametrize("kind", ["node", "redis", "empty", "ledger", "flush"])
 def test_kills_under_load_lose_and_double_nothing(several, kind):
     """None oversold, none double, none missing of what was told, and it sells on each time; Redis has what the ledger has."""
     witness = SeveralWitness(several)
