@@ -18,9 +18,9 @@ struct ledger;
 
 enum ledger_mode { LEDGER_OWNER, LEDGER_WRITER, LEDGER_READER };
 
-/* OWNER makes the file and the schema, or checks the version; WRITER and READER find them made; a
- * READER also where nothing can be written, unless SQLite has a log to recover there. The path of a place must outlive the
- * ledger, nothing else of it. */
+/* OWNER, at a start, makes the file and the schema, or checks the version; WRITER and READER find them made; a
+ * READER also where nothing can be written, unless SQLite has a log to recover there. In MySQL they work on while a newer
+ * release changes tables. The path of a place must outlive the ledger, nothing else of it. */
 enum fault ledger_open(struct ledger **out, const struct ledger_place *place, enum ledger_mode mode) MUST_USE;
 void ledger_close(struct ledger *ledger);
 /* After FAULT_DAMAGE: which row cannot be; empty where it was not a row. */

@@ -87,9 +87,13 @@ enum step mysql_flush(struct cursor *cursor);
 size_t mysql_fit(size_t count);
 void mysql_rows_forget(struct ledger *ledger); /* what is queued: its transaction is rolled back */
 
-/* mysql_schema.c: as schema.h says for SQLite. */
+/* mysql_schema.c */
 #define MYSQL_SCHEMA_VERSION 1
+/* At a start: makes the tables or changes those of an older release, one server at a time. FAULT_TIMEOUT when another has
+ * been at it for a minute; FAULT_LEDGER when a change was interrupted, and as below. */
 enum fault mysql_schema_make(struct ledger *ledger) MUST_USE;
+/* Whenever else a ledger is opened. FAULT_LEDGER when there is none here, or one of an older release, or of a newer one that
+ * this program may not work with; a change of tables that it may work with is no reason. */
 enum fault mysql_schema_check(struct ledger *ledger) MUST_USE;
 
 #endif

@@ -5,7 +5,11 @@
  * cost little. Numbers of orders may be far apart here: orders_by_buyer has no eras.
  *
  * Changing tables is no transaction in MySQL: meta says which change is under way, and a change that was interrupted is for
- * people to mend. */
+ * people to mend.
+ *
+ * Nodes of the release before go on beside the first of a new one, while it changes the tables and after it, and each opens
+ * the ledger anew as a routine. So meta says, too, from which version on a program may work with the tables as they are, and
+ * says so before the first of them is changed. */
 #include "ledger/mysql.h"
 
 #include "base/log.h"
@@ -13,7 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The lock is asked for again and again: the library would take one long wait for a server that hangs. */
+/* The lock of whoever makes or changes tables. It is asked for again and again: the library would take one long wait for a
+ * server that hangs. */
+#define LOCK_NAME "concat('stampede.', left(sha2(database(), 256), 32))"
 #define LOCK_TRIES 30
 #define LOCK_TRY_S 2
 #define STATEMENT_BYTES_MAX 4096
@@ -162,8 +168,8 @@ static const char *const version_1[] = {
     " pending BIGINT NOT NULL CHECK (pending >= 0),"
     " failed BIGINT NOT NULL CHECK (failed >= 0)" TABLE_END,
     "CREATE TRIGGER outbox_counted AFTER INSERT ON outbox FOR EACH ROW"
-    " INSERT INTO outbox_counts VALUES (new.seller, new.state = 0, new.state = 1) ON DUPLICATE KEY UPDATE"
-    "  pending = pending + (new.state = 0), failed = failed + (new.state = 1)",
+    " INSERT INTO outbox_counts (seller, pending, failed) VALUES (new.seller, new.state = 0, new.state = 1)"
+    "  ON DUPLICATE KEY UPDATE pending = pending + (new.state = 0), failed = failed + (new.state = 1)",
     "CREATE TRIGGER outbox_recounted AFTER UPDATE ON outbox FOR EACH ROW"
     " UPDATE outbox_counts SET pending = pending + (new.state = 0) - (old.state = 0),"
     "  failed = failed + (new.state = 1) - (old.state = 1) WHERE seller = new.seller AND new.state <> old.state",
@@ -232,12 +238,15 @@ static const char *const version_1[] = {
     "INSERT INTO point VALUES (1, 0, 0, 0, 0, x'00000000000000000000000000000000')",
 };
 
-/* Row N leads from version N to N + 1; what a release has made is never changed here. */
+/* Row N leads from version N to N + 1; what a release has made is never changed here. A program of version works_from or
+ * later may work with the tables after each statement of it: what it asks for keeps its name and its meaning, and a column
+ * that it does not know has a default. */
 static const struct migration {
     const char *const *statements;
     size_t count;
+    int works_from;
 } migrations[] = {
-    { version_1, sizeof(version_1) / sizeof(version_1[0]) },
+    { version_1, sizeof(version_1) / sizeof(version_1[0]), 1 },
 };
 _Static_assert(sizeof(migrations) / sizeof(migrations[0]) == MYSQL_SCHEMA_VERSION, "each version has its row");
 
@@ -255,13 +264,14 @@ static enum fault statement_run(struct ledger *ledger, const char *sql)
 struct standing {
     int64_t tables, meta;
     bool row;
-    int64_t version, changing;
+    int64_t version, changing, works_from;
+    bool in_hand; /* another server has the lock of those who make or change tables */
 };
 
 static enum fault standing_read(struct ledger *ledger, struct standing *out)
 {
     bool found;
-    int64_t numbers[2] = { 0, 0 };
+    int64_t numbers[4] = { 0, 0, 0, 0 };
     *out = (struct standing){ .row = false };
     enum fault fault = mysql_ask(ledger,
                                  "SELECT count(*), coalesce(sum(table_name = 'meta'), 0) FROM information_schema.tables"
@@ -270,47 +280,79 @@ static enum fault standing_read(struct ledger *ledger, struct standing *out)
     out->tables = numbers[0];
     out->meta = numbers[1];
     if (fault != FAULT_NONE || out->meta == 0) return fault;
-    fault = mysql_ask(ledger, "SELECT version, changing FROM meta", numbers, 2, &out->row);
+    fault = mysql_ask(ledger,
+                      "SELECT version, changing, works_from, coalesce(is_used_lock(" LOCK_NAME ") <> connection_id(), 0)"
+                      " FROM meta",
+                      numbers, 4, &out->row);
+    if (!out->row) return fault;
     out->version = numbers[0];
     out->changing = numbers[1];
+    out->works_from = numbers[2];
+    out->in_hand = numbers[3] == 1;
     return fault;
 }
 
-/* Why a schema is none that this program can work with; NULL if it is. */
-static enum fault standing_check(struct ledger *ledger, const struct standing *found)
+static bool is_beyond_us(const struct standing *found)
+{
+    return found->works_from > MYSQL_SCHEMA_VERSION;
+}
+
+/* Also while a newer release changes them. */
+static bool may_work(const struct standing *found)
+{
+    return found->row && found->version >= MYSQL_SCHEMA_VERSION && !is_beyond_us(found);
+}
+
+/* Says why, and what to do. */
+static enum fault refuse(struct ledger *ledger, const struct standing *found)
 {
     if (found->meta == 0) {
         log_error("ledger", "%s is not a ledger: it has no table meta", ledger->path);
-        return FAULT_LEDGER;
-    }
-    if (!found->row || (found->changing != 0 && found->version == 0)) {
+    } else if (is_beyond_us(found)) {
+        log_error("ledger",
+                  "%s has a schema for programs that know version %lld or later, this program knows %d: it was written by a "
+                  "newer release; start that one",
+                  ledger->path, (long long)found->works_from, MYSQL_SCHEMA_VERSION);
+    } else if (found->changing != 0 && found->in_hand) {
+        log_error("ledger", "%s: another server is making or changing the tables; wait for it, and start again",
+                  ledger->path);
+    } else if (!found->row || (found->changing != 0 && found->version == 0)) {
         log_error("ledger",
                   "%s was being made when that was interrupted, and nothing is filed in it yet: drop its tables or the "
                   "database, make it anew, and start again",
                   ledger->path);
-        return FAULT_LEDGER;
+    } else if (found->changing != 0) {
+        log_error("ledger",
+                  "%s was being changed from schema version %lld to the next when that was interrupted: stop all its "
+                  "servers, put back the copy of the database made before, and start again",
+                  ledger->path, (long long)found->version);
+    } else {
+        log_error("ledger",
+                  "%s has schema version %lld, this program knows %d: it was written by an older release; start the server "
+                  "once, which changes it",
+                  ledger->path, (long long)found->version, MYSQL_SCHEMA_VERSION);
     }
-    if (found->changing != 0) {
-        log_error(
-            "ledger",
-            "%s was being changed from schema version %lld to the next when that was interrupted: put back the copy of "
-            "the database made before, and start again",
-            ledger->path, (long long)found->version);
-        return FAULT_LEDGER;
-    }
-    if (found->version == MYSQL_SCHEMA_VERSION) return FAULT_NONE;
-    bool newer = found->version > MYSQL_SCHEMA_VERSION;
-    log_error("ledger", "%s has schema version %lld, this program knows %d: it was written by %s release; %s", ledger->path,
-              (long long)found->version, MYSQL_SCHEMA_VERSION, newer ? "a newer" : "an older",
-              newer ? "start that one" : "start the server once, which changes it");
     return FAULT_LEDGER;
 }
 
+/* Whoever runs goes on while a newer release changes the tables, and after that was interrupted, too, which a start says. */
 enum fault mysql_schema_check(struct ledger *ledger)
 {
     struct standing found;
     enum fault fault = standing_read(ledger, &found);
-    return fault != FAULT_NONE ? fault : standing_check(ledger, &found);
+    if (fault != FAULT_NONE) return fault;
+    return may_work(&found) ? FAULT_NONE : refuse(ledger, &found);
+}
+
+/* At a start, by one that has nothing to make or to change. A newer schema is no reason to stay away: the release before may
+ * start again in the midst of an upgrade, or after an upgrade that was taken back. */
+static enum fault start_with(struct ledger *ledger, const struct standing *found)
+{
+    if (!may_work(found) || found->changing != 0) return refuse(ledger, found);
+    if (found->version > MYSQL_SCHEMA_VERSION)
+        log_info("ledger", "%s has schema version %lld, of a newer release; this program knows %d, and may work with it",
+                 ledger->path, (long long)found->version, MYSQL_SCHEMA_VERSION);
+    return FAULT_NONE;
 }
 
 /* What a user may not do is found before there are tables that would be half made. */
@@ -336,14 +378,17 @@ static enum fault meta_make(struct ledger *ledger)
 {
     enum fault fault = rights_try(ledger);
     if (fault != FAULT_NONE) return fault;
-    fault = statement_run(ledger, "CREATE TABLE meta (one TINYINT PRIMARY KEY CHECK (one = 1),"
-                                  " version BIGINT NOT NULL, changing TINYINT NOT NULL" TABLE_END);
-    return fault != FAULT_NONE ? fault : mysql_run(ledger, "INSERT INTO meta VALUES (1, 0, 0)");
+    fault = statement_run(ledger,
+                          "CREATE TABLE meta (one TINYINT PRIMARY KEY CHECK (one = 1),"
+                          " version BIGINT NOT NULL, changing TINYINT NOT NULL, works_from BIGINT NOT NULL" TABLE_END);
+    return fault != FAULT_NONE ? fault : mysql_run(ledger, "INSERT INTO meta VALUES (1, 0, 0, 0)");
 }
 
 static enum fault migrate(struct ledger *ledger, const struct migration *migration)
 {
-    enum fault fault = mysql_run(ledger, "UPDATE meta SET changing = 1");
+    char sql[96];
+    snprintf(sql, sizeof(sql), "UPDATE meta SET changing = 1, works_from = greatest(works_from, %d)", migration->works_from);
+    enum fault fault = mysql_run(ledger, sql);
     for (size_t i = 0; i < migration->count && fault == FAULT_NONE; i++)
         fault = statement_run(ledger, migration->statements[i]);
     return fault != FAULT_NONE ? fault : mysql_run(ledger, "UPDATE meta SET version = version + 1, changing = 0");
@@ -369,7 +414,7 @@ static enum fault migrations_run(struct ledger *ledger)
             fault = migrate(ledger, &migrations[version]);
         if (fault == FAULT_NONE) fault = standing_read(ledger, &found);
     }
-    return fault != FAULT_NONE ? fault : standing_check(ledger, &found);
+    return fault != FAULT_NONE ? fault : start_with(ledger, &found);
 }
 
 static enum fault lock_take(struct ledger *ledger, int64_t *locked)
@@ -377,16 +422,18 @@ static enum fault lock_take(struct ledger *ledger, int64_t *locked)
     char sql[128];
     bool found;
     *locked = 0;
-    snprintf(sql, sizeof(sql), "SELECT get_lock(concat('stampede.', left(sha2(database(), 256), 32)), %d)", LOCK_TRY_S);
+    snprintf(sql, sizeof(sql), "SELECT get_lock(" LOCK_NAME ", %d)", LOCK_TRY_S);
     for (int tries = 0; tries < LOCK_TRIES; tries++) {
         enum fault fault = mysql_ask(ledger, sql, locked, 1, &found);
         if (fault != FAULT_NONE || *locked == 1) return fault;
-        if (tries == 0) log_info("ledger", "%s: another server is making the tables: waiting for it", ledger->path);
+        if (tries == 0)
+            log_info("ledger", "%s: another server is making or changing the tables: waiting for it", ledger->path);
     }
     return FAULT_NONE;
 }
 
-/* Of two servers that start at once, the second waits for the first and finds the tables made. */
+/* Of two servers that start at once, the second waits for the first and finds the tables made. So does one that starts while
+ * a newer release changes them: only the lock tells a change under way from one that was interrupted. */
 enum fault mysql_schema_make(struct ledger *ledger)
 {
     int64_t locked;
@@ -394,16 +441,16 @@ enum fault mysql_schema_make(struct ledger *ledger)
     struct standing standing;
     enum fault fault = standing_read(ledger, &standing);
     if (fault != FAULT_NONE) return fault;
-    if (standing.row && standing.changing == 0 && standing.version == MYSQL_SCHEMA_VERSION) return FAULT_NONE;
+    if (is_beyond_us(&standing) || (may_work(&standing) && standing.changing == 0)) return start_with(ledger, &standing);
     fault = lock_take(ledger, &locked);
     if (fault == FAULT_NONE && locked != 1) {
-        log_error("ledger", "%s: another server has been making the tables for a minute; wait for it, and start again",
+        log_error("ledger",
+                  "%s: another server has been making or changing the tables for a minute; wait for it, and start again",
                   ledger->path);
         return FAULT_TIMEOUT;
     }
     if (fault != FAULT_NONE) return fault;
     fault = migrations_run(ledger);
-    enum fault released = mysql_ask(ledger, "SELECT release_lock(concat('stampede.', left(sha2(database(), 256), 32)))",
-                                    &locked, 1, &found);
+    enum fault released = mysql_ask(ledger, "SELECT release_lock(" LOCK_NAME ")", &locked, 1, &found);
     return fault != FAULT_NONE ? fault : released;
 }

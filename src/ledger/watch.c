@@ -181,7 +181,7 @@ static bool answers(struct ledger_watch *watch)
 static bool writes(struct ledger_watch *watch)
 {
     mysql_patience_begin(1000 * ANSWER_S_MAX, NULL);
-    enum fault fault = mysql_run(watch->ledger, "INSERT INTO fences VALUES ('watch', 1)"
+    enum fault fault = mysql_run(watch->ledger, "INSERT INTO fences (job, number) VALUES ('watch', 1)"
                                                 " ON DUPLICATE KEY UPDATE number = number + 1");
     mysql_patience_end();
     if (fault == FAULT_NONE || fault == FAULT_TIMEOUT) return true; /* it waits for another: it is busy, and there */

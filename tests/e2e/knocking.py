@@ -37,8 +37,8 @@ def exact(nodes, sale, wins):
 class Crowd:
     """Buyers who come one after the other until told to stop, each with a key; what they heard."""
 
-    def __init__(self, server, sale, seller):
-        self.server, self.sale, self.seller = server, sale, seller
+    def __init__(self, server, sale, seller, name="c"):
+        self.server, self.sale, self.seller, self.name = server, sale, seller, name
         self.over = threading.Event()
         self.heard = {}  # buyer: the answer, and how long it took
         self.going = beside(*(lambda n=n: self.run(n) for n in range(4)), until=self.over)
@@ -46,7 +46,7 @@ class Crowd:
     def run(self, n):
         shop, at = Shop(self.server, self.seller), 0
         while not self.over.is_set():
-            buyer, began = f"c{n}-{at}", time.monotonic()
+            buyer, began = f"{self.name}{n}-{at}", time.monotonic()
             self.heard[buyer] = shop.grab(self.sale, buyer, key="k"), time.monotonic() - began
             at += 1
             time.sleep(0.01)

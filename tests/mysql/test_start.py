@@ -1,6 +1,7 @@
 """A database that cannot be the ledger is refused at the start, in one sentence that says what to do."""
 
 import concurrent.futures
+import contextlib
 import subprocess
 
 import databases
@@ -151,10 +152,10 @@ def test_a_binary_log_that_is_not_synced_is_refused(own_server):
 
 
 @pytest.mark.parametrize("tampering,words", [
-    ("UPDATE meta SET changing = 1", "was interrupted: put back the copy"),
     ("UPDATE meta SET changing = 1, version = 0", "drop its tables or the database"),
     ("DELETE FROM meta", "drop its tables or the database"),
-    ("UPDATE meta SET version = version + 1", "by a newer release; start that one"),
+    ("UPDATE meta SET version = version + 1, works_from = version", "by a newer release; start that one"),
+    ("UPDATE meta SET works_from = version + 1, changing = 1", "by a newer release; start that one"),
     ("DROP TABLE meta", "has tables, but no table meta; name an empty one"),
 ])
 def test_a_schema_that_is_not_whole_is_refused_and_left_alone(at, tampering, words):
@@ -168,11 +169,51 @@ def test_a_schema_that_is_not_whole_is_refused_and_left_alone(at, tampering, wor
     assert ledger.digest() == before
 
 
+def wins(server, buyer):
+    shop = Shop(server)
+    shop.win(shop.sale()["id"], buyer)
+    shop.close()
+
+
+def test_a_newer_schema_that_works_with_us_is_worked_with(at):
+    """So that an upgrade can be taken back, and a server that ends in the midst of one comes back."""
+    server = at()
+    wins(server, "ann")
+    server.stop()
+    ledger = server.ledger()
+    made = ledger.rows("SELECT version, changing, works_from FROM meta")[0]
+    assert made["changing"] == 0 and 1 <= made["works_from"] <= made["version"]
+    ledger.change("UPDATE meta SET version = version + 1, works_from = version - 1")
+    before = ledger.rows("SELECT * FROM meta")
+    assert run("admin", "create", "root", "--data", server.data, stdin=PASSWORD + "\n").code == 0
+    server.start()
+    assert "of a newer release; this program knows" in server.log()
+    wins(server, "bob")
+    server.stop()
+    assert server.audit().code == 0
+    assert ledger.rows("SELECT * FROM meta") == before
+
+
+def test_a_change_that_was_interrupted_lets_nobody_start(at):
+    """Whoever runs does not mind, nor who only reads: see what each of them asks of the schema."""
+    server = at()
+    wins(server, "ann")
+    server.stop()
+    ledger = server.ledger()
+    for newer in (0, 1):
+        ledger.change("UPDATE meta SET changing = 1, version = version + ?", (newer,))
+        before = ledger.digest()
+        refused(server, 1, "when that was interrupted: stop all its servers, put back the copy")
+        assert run("admin", "create", "root", "--data", server.data, stdin=PASSWORD + "\n").code == 1
+        assert server.audit().code == 0
+        assert ledger.digest() == before
+
+
 def test_a_change_that_fails_half_way_is_told_the_next_time(db, at):
     """As a crash in the middle leaves it: some tables are there, and MySQL takes none of them back."""
     server = at(start=False)
     name = server.ledger().database
-    db.do("CREATE TABLE meta (one INT PRIMARY KEY, version BIGINT NOT NULL, changing INT NOT NULL)", "INSERT INTO meta VALUES (1, 0, 0)",
+    db.do("CREATE TABLE meta (one INT PRIMARY KEY, version BIGINT NOT NULL, changing INT NOT NULL, works_from BIGINT NOT NULL)", "INSERT INTO meta VALUES (1, 0, 0, 0)",
           "CREATE TABLE events (id INT)", database=name)
     refused(server, 1, "Table 'events' already exists")
     db.do("DROP TABLE events", database=name)
@@ -193,19 +234,62 @@ def test_many_that_start_at_once_make_the_tables_once(db, tmp_path):
         assert rows[0]["n"] == 6
 
 
+@contextlib.contextmanager
+def tables_locked(db, name):
+    """While this lasts it is somebody else who makes or changes the tables."""
+    lock = "concat('stampede.', left(sha2(database(), 256), 32))"
+    with db.root(name) as other, other.cursor() as cursor:
+        cursor.execute(f"SELECT get_lock({lock}, 0) AS got")
+        assert cursor.fetchall() == [{"got": 1}]
+        yield
+        cursor.execute(f"SELECT release_lock({lock})")
+
+
+def waits(server):
+    server.start_unready()
+    eventually(lambda: "another server is making or changing the tables: waiting for it" in server.log(), 60)
+
+
 def test_one_that_finds_another_making_the_tables_says_that_it_waits(db, at):
     """Longer than one wait for the lock."""
     server = at(start=False)
-    name = server.ledger().database
-    with db.root(name) as other, other.cursor() as cursor:
-        cursor.execute("SELECT get_lock(concat('stampede.', left(sha2(database(), 256), 32)), 0)")
-        server.start_unready()
-        eventually(lambda: "another server is making the tables: waiting for it" in server.log(), 60)
-        cursor.execute("SELECT release_lock(concat('stampede.', left(sha2(database(), 256), 32)))")
+    with tables_locked(db, server.ledger().database):
+        waits(server)
     assert server.ready(60), server.log()
-    shop = Shop(server)
-    shop.win(shop.sale()["id"], "ann")
-    shop.close()
+    wins(server, "ann")
+
+
+def test_one_that_starts_while_a_newer_one_changes_the_tables_waits_for_it(db, at):
+    """It cannot know whether that ends well; who only reads has nothing to wait for."""
+    server = at()
+    wins(server, "ann")
+    server.stop()
+    ledger = server.ledger()
+    with tables_locked(db, ledger.database):
+        ledger.change("UPDATE meta SET changing = 1")
+        assert server.audit().code == 0
+        waits(server)
+        ledger.change("UPDATE meta SET version = version + 1, changing = 0")
+    assert server.ready(60), server.log()
+    wins(server, "bob")
+    assert "interrupted" not in server.log()
+
+
+def test_one_that_starts_while_the_tables_become_others_than_it_knows_says_so_at_once(db, at):
+    server = at()
+    server.stop()
+    with tables_locked(db, server.ledger().database):
+        server.ledger().change("UPDATE meta SET changing = 1, works_from = version + 1")
+        assert "waiting for it" not in refused(server, 1, "by a newer release; start that one")
+
+
+def test_who_only_reads_is_told_when_the_tables_are_still_being_made(db, at):
+    server = at()
+    server.stop()
+    with tables_locked(db, server.ledger().database):
+        server.ledger().change("UPDATE meta SET changing = 1, version = 0")
+        done = run("audit", "--data", server.data)
+    assert done.code == 1 and "wait for it, and start again" in done.text, done
 
 
 def certificate(folder, name):

@@ -206,7 +206,7 @@ static void question_answer(unsigned peer, const char *question)
     else if (strstr(question, "information_schema") != NULL)
         row_send(fd, "91");
     else if (strstr(question, "FROM meta") != NULL)
-        row_send(fd, (char[]){ '0' + MYSQL_SCHEMA_VERSION, '0', '\0' });
+        row_send(fd, (char[]){ '0' + MYSQL_SCHEMA_VERSION, '0', '1', '0', '\0' });
     else
         ok_send(fd, 1);
     if (strstr(question, WRITE) != NULL) atomic_fetch_add(&impostor.writes, 1);
