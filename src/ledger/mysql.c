@@ -345,7 +345,7 @@ static enum fault mysql_open(struct ledger *ledger, enum ledger_mode mode)
     connection->mode = mode;
     enum fault fault = mysql_connect_again(ledger);
     if (fault != FAULT_NONE) return fault;
-    /* Making tables takes as long as it takes. */
+    /* A start may wait for another that makes the tables, or make them. */
     mysql_patience_begin(mode == LEDGER_OWNER ? 0 : reach_ms_max(&ledger->place), waiting_name(ledger));
     fault = mode == LEDGER_OWNER ? mysql_schema_make(ledger) : mysql_schema_check(ledger);
     mysql_patience_end();

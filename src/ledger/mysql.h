@@ -52,6 +52,7 @@ bool mysql_translate(struct mysql_text *out, const char *sql);
  * for each of them as the library was told. Where whom is given, which is a name for the log, a longer wait is said. */
 void mysql_patience_begin(uint32_t ms, const char *whom);
 void mysql_patience_end(void);
+void mysql_patience_endless(bool endless); /* between a begin of 0 and its end: whether an answer may take any time */
 bool mysql_patience_is_over(void);
 int mysql_wait(my_socket fd, my_bool is_read, int library_ms); /* for the library, in place of its own */
 void mysql_wait_under_tls(my_socket fd); /* once, of a connection with TLS: else nobody would ask it in time */

@@ -384,14 +384,26 @@ static enum fault meta_make(struct ledger *ledger)
     return fault != FAULT_NONE ? fault : mysql_run(ledger, "INSERT INTO meta VALUES (1, 0, 0, 0)");
 }
 
+/* Who gives up in the midst of a change leaves it interrupted, and that is worse than any wait: for a large table, which
+ * takes minutes, or for those who read it at length, as an export does. What waits for them in vain has changed nothing. */
+static enum fault change_run(struct ledger *ledger, const char *sql)
+{
+    enum fault fault;
+    mysql_patience_endless(true);
+    do fault = statement_run(ledger, sql);
+    while (fault == FAULT_TIMEOUT && mysql_of(ledger)->connected && mysql_may_pass(mysql_of(ledger)->error));
+    mysql_patience_endless(false);
+    return fault;
+}
+
 static enum fault migrate(struct ledger *ledger, const struct migration *migration)
 {
     char sql[96];
     snprintf(sql, sizeof(sql), "UPDATE meta SET changing = 1, works_from = greatest(works_from, %d)", migration->works_from);
-    enum fault fault = mysql_run(ledger, sql);
+    enum fault fault = change_run(ledger, sql);
     for (size_t i = 0; i < migration->count && fault == FAULT_NONE; i++)
-        fault = statement_run(ledger, migration->statements[i]);
-    return fault != FAULT_NONE ? fault : mysql_run(ledger, "UPDATE meta SET version = version + 1, changing = 0");
+        fault = change_run(ledger, migration->statements[i]);
+    return fault != FAULT_NONE ? fault : change_run(ledger, "UPDATE meta SET version = version + 1, changing = 0");
 }
 
 static enum fault migrations_run(struct ledger *ledger)

@@ -20,7 +20,7 @@
 
 static _Thread_local struct {
     bool set;
-    uint64_t until_ms; /* 0: as the library says */
+    uint64_t until_ms; /* 0: as the library says; UINT64_MAX: without an end */
     const char *whom;
 } patience;
 
@@ -38,6 +38,12 @@ void mysql_patience_end(void)
     patience.set = false;
     patience.until_ms = 0;
     patience.whom = NULL;
+}
+
+void mysql_patience_endless(bool endless)
+{
+    assert(patience.set && patience.until_ms == (endless ? 0 : UINT64_MAX));
+    patience.until_ms = endless ? UINT64_MAX : 0;
 }
 
 bool mysql_patience_is_over(void)

@@ -275,6 +275,22 @@ def test_one_that_starts_while_a_newer_one_changes_the_tables_waits_for_it(db, a
     assert "interrupted" not in server.log()
 
 
+def test_a_change_of_tables_takes_as_long_as_it_takes(db, at):
+    """Longer than the longest wait of the session; given up it would be one that was interrupted."""
+    server = at(start=False)
+    name = server.ledger().database
+    db.do("CREATE TABLE meta (one INT PRIMARY KEY, version BIGINT NOT NULL, changing INT NOT NULL, works_from BIGINT NOT NULL)", "INSERT INTO meta VALUES (1, 0, 0, 0)",
+          database=name)
+    with db.root() as other, other.cursor() as cursor:
+        cursor.execute("FLUSH TABLES WITH READ LOCK")
+        server.start_unready()
+        eventually(lambda: "Lock wait timeout exceeded" in server.log() and "s: waiting for it\"" in server.log(), 60)
+        cursor.execute("UNLOCK TABLES")
+    assert server.ready(60), server.log()
+    wins(server, "ann")
+    assert " more at most" not in server.log()
+
+
 def test_one_that_starts_while_the_tables_become_others_than_it_knows_says_so_at_once(db, at):
     server = at()
     server.stop()
