@@ -55,6 +55,10 @@
 #define HTTP_HEAD_WAIT_MS_MAX 5000
 #define HTTP_BODY_WAIT_MS_MAX 10000
 #define HTTP_IDLE_WAIT_MS_MAX 30000
+/* How long a server behind a proxy goes on answering when it is told to stop. deploy/nginx.conf has less for an idle
+ * connection to us, so that no request is on its way to one that ends; and for leaving a node alone that did not answer, so
+ * that one that was restarted is asked again by the time the next one ends. */
+#define HTTP_LEAVE_MS_MAX 5000
 #define TOKEN_BYTES_MAX 1024
 #define EXTERNAL_TOKEN_BYTES_MAX 4096 /* of the operator's own provider */
 #define PURCHASE_TOKEN_BYTES_MAX 160
@@ -83,6 +87,7 @@ _Static_assert(PRICE_MAX <= AMOUNT_MAX, "one unit of the dearest thing has an am
 _Static_assert(SALE_DESCRIPTION_BYTES_MAX + SALE_NAME_BYTES_MAX + USERNAME_BYTES_MAX + LINE_NAME_BYTES_MAX + 256 <=
                    RECORD_BYTES_MAX,
                "the largest decision fits a record");
+_Static_assert(HTTP_LEAVE_MS_MAX < HTTP_IDLE_WAIT_MS_MAX, "an idle connection of a proxy outlasts a leave");
 _Static_assert(RECORD_BYTES_MAX < SEGMENT_BYTES_MIN / 4, "a batch of one record fits any segment");
 _Static_assert(TOKEN_BYTES_MAX <= EXTERNAL_TOKEN_BYTES_MAX && EXTERNAL_TOKEN_BYTES_MAX < HTTP_HEAD_BYTES_MAX,
                "a token fits a head");

@@ -355,6 +355,7 @@ static enum fault server_begin(struct app *app)
 
 static void server_end(struct app *app)
 {
+    server_take_leave(app->server);
     lines_shut(app->lines); /* those in line are answered, too */
     server_drain(app->server);
     server_close(app->server);

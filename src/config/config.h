@@ -69,7 +69,7 @@ struct config {
     int64_t query_threads;
     char payment_keys[CONFIG_TEXT_BYTES]; /* path of the provider's secrets; empty: DATA/payment_keys */
     int64_t payment_tolerance_s;
-    int64_t drain_ms_max;                  /* SIGTERM: how long answers under way may take */
+    int64_t drain_ms_max;                  /* SIGTERM: how long answers may take */
     char identity_keys[CONFIG_TEXT_BYTES]; /* the operator's own provider; empty: none */
     char identity_alg[CONFIG_TEXT_BYTES];  /* RS256, ES256, EdDSA */
     char identity_issuer[CONFIG_TEXT_BYTES];

@@ -185,7 +185,7 @@ const struct option options[OPTIONS_COUNT] = {
     { "payment_tolerance_s", WHOLE(payment_tolerance_s, 1, 86400), .fallback = "300",
       .help = "How far the provider's clock and ours may be apart for a signed payment to count, in seconds." },
     { "drain_ms_max", WHOLE(drain_ms_max, 0, 600000), .fallback = "10000",
-      .help = "How long answers under way may take after SIGTERM." },
+      .help = "How long answers may take after SIGTERM." },
     { "identity_keys", .kind = OPTION_PATH, .offset = AT(identity_keys), .fallback = "",
       .help = "Public keys of your own identity provider, a PEM or JWKS file; empty means there is none." },
     { "identity_alg", .kind = OPTION_CHOICE, .offset = AT(identity_alg), .fallback = "RS256", .choices = "RS256 ES256 EdDSA",

@@ -217,6 +217,12 @@ static bool empty_lines_skip(const struct connection *c, const char *data, size_
     return *at < len && (len - *at > 1 || data[*at] != '\r');
 }
 
+/* A proxy that has sent something will send more, until it knows that we stop. */
+static void connection_heard(struct connection *c)
+{
+    if (c->proxied) atomic_store_explicit(&c->reactor->proxied_ms, uv_now(&c->reactor->loop), memory_order_relaxed);
+}
+
 /* Serves whole messages at data until one has to wait; the number of bytes that are done with. */
 static size_t connection_serve(struct connection *c, char *data, size_t len)
 {
@@ -230,6 +236,7 @@ static size_t connection_serve(struct connection *c, char *data, size_t len)
             at += c->parser.used;
             c->parser = (struct http_parser){ 0 };
             c->served = true;
+            connection_heard(c);
             request_begin(c, &http);
             continue;
         }
@@ -425,6 +432,8 @@ static bool connection_greet(struct connection *c)
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer, &len) != 0)
         return true; /* gone already: the next read says so */
     if (!address_from_sockaddr(&c->peer, (struct sockaddr *)&peer)) return true;
+    c->proxied = networks_have(&c->reactor->server->rooms.guard->proxies, &c->peer);
+    connection_heard(c);
     return guard_greet(c->reactor->server->rooms.guard, &c->peer, mono_ns(), &c->counted);
 }
 

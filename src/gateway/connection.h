@@ -33,6 +33,7 @@ struct connection {
     bool closed;             /* the handle is gone; a request under way still points here */
     struct address peer;     /* at the other end of the socket */
     bool counted;            /* among the connections of its address */
+    bool proxied;            /* the peer is a proxy of ours */
     bool refused;            /* hears why, and is among the refusals rather than the connections */
     struct request *request; /* under way, or NULL */
     struct watcher *watcher; /* the answer under way does not end (live.h) */
@@ -62,7 +63,7 @@ void connection_send_body(struct connection *connection, struct slice body);
 void connections_expire(struct reactor *reactor);
 /* The system is out of descriptors: gives up the connection that is missed least. */
 void connections_make_way(struct reactor *reactor);
-/* The server stops: ends those that wait for nothing, and those who watch. */
+/* The server stops: ends those that wait for nothing and have sent nothing, and those who watch. */
 void connections_close_idle(struct reactor *reactor);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/metrics.h"
 #include "gateway/connection.h"
 #include "gateway/live.h"
+#include "gateway/socket.h"
 
 /* What each state may take, and what is said when it took longer. */
 static const struct {
@@ -51,6 +52,8 @@ void connections_make_way(struct reactor *reactor)
 void connections_close_idle(struct reactor *reactor)
 {
     live_drain(reactor);
-    struct connection *c;
-    while ((c = reactor->lists[CONNECTION_IDLE].first) != NULL) connection_close(c);
+    for (struct connection *c = reactor->lists[CONNECTION_IDLE].first, *after; c != NULL; c = after) {
+        after = c->after;
+        if (!socket_has_bytes(&c->tcp)) connection_close(c);
+    }
 }

@@ -7,6 +7,7 @@
 #include "gateway/live.h"
 #include "gateway/request.h"
 #include "gateway/resp_peer.h"
+#include "gateway/socket.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 /* Holds that are due are looked for this often. */
 #define EXPIRY_MS 10
 #define BACKLOG 4096
+/* As long as what is on its way to us when we stop may take, a handshake for example. */
+#define SETTLE_MS 20
 
 static void on_connection(uv_stream_t *listener, int status)
 {
@@ -78,19 +81,18 @@ static void clock_look(struct reactor *reactor)
     reactor->clock_ahead_ms = gate_now_ms(reactor->server->rooms.gate) - uv_now(&reactor->loop);
 }
 
-static void on_tick(uv_timer_t *handle)
+/* What was under way when the server was told to stop is answered. Who has been heard by the time that all is closed is,
+ * too: see socket.h. */
+static void drain(struct reactor *reactor)
 {
-    struct reactor *reactor = handle->data;
-    clock_look(reactor);
-    connections_expire(reactor);
-    resp_front_tick(reactor->resp);
-    live_tick(reactor);
-    counts_tidy(reactor->counts, reactor_now_ms(reactor) / 1000);
-    if (reactor == reactor->server->reactors[0]) server_housekeep(reactor->server);
-    server_weigh(reactor->server);
-    if (!reactor->draining) return;
+    uint64_t now_ms = uv_now(&reactor->loop);
+    bool late = now_ms >= reactor->drain_until_ms;
+    /* Not in on_stop(): between two ticks the loop reads, however late it is. */
+    if (reactor->settled_ms == 0) reactor->settled_ms = now_ms + SETTLE_MS;
+    if (now_ms < reactor->settled_ms && !late) return;
+    close_handle((uv_handle_t *)&reactor->listener, NULL);
+    resp_front_drain(reactor->resp);
     connections_close_idle(reactor);
-    bool late = uv_now(&reactor->loop) >= reactor->drain_until_ms;
     if (late) {
         people_stop(reactor->server->rooms.people);
         crew_stop(reactor->server->rooms.lists);
@@ -103,6 +105,19 @@ static void on_tick(uv_timer_t *handle)
         while (reactor->lists[state].first != NULL) connection_close(reactor->lists[state].first);
     }
     if (reactor->connections == 0 && reactor->requests == 0 && !reactor->expiry.waits) reactor_finish(reactor);
+}
+
+static void on_tick(uv_timer_t *handle)
+{
+    struct reactor *reactor = handle->data;
+    clock_look(reactor);
+    connections_expire(reactor);
+    resp_front_tick(reactor->resp);
+    live_tick(reactor);
+    counts_tidy(reactor->counts, reactor_now_ms(reactor) / 1000);
+    if (reactor == reactor->server->reactors[0]) server_housekeep(reactor->server);
+    server_weigh(reactor->server);
+    if (reactor->draining) drain(reactor);
 }
 
 static void expire(struct reactor *reactor)
@@ -139,9 +154,9 @@ static void on_stop(uv_async_t *handle)
     if (reactor->draining) return;
     reactor->draining = true;
     reactor->drain_until_ms = uv_now(&reactor->loop) + reactor->server->options.drain_ms_max;
-    close_handle((uv_handle_t *)&reactor->listener, NULL);
-    connections_close_idle(reactor);
-    resp_front_drain(reactor->resp);
+    socket_hush(&reactor->listener);
+    resp_front_hush(reactor->resp);
+    live_drain(reactor);
     uv_timer_stop(&reactor->expiry_look);
     uv_idle_stop(&reactor->expiry_next);
     uv_timer_start(&reactor->tick, on_tick, 0, 20);

@@ -81,8 +81,10 @@ struct reactor {
     uv_idle_t expiry_next;  /* while there are more than one commit takes */
     struct expiry expiry;
     uv_thread_t thread;
+    _Atomic uint64_t proxied_ms; /* uv_now() when a proxy was heard last; 0: never */
     bool draining;
     uint64_t drain_until_ms;
+    uint64_t settled_ms; /* draining: who has been on the way is here by then; 0: not known yet */
 };
 
 /* Decision time as of this turn of the loop, a tick's slewing aside: good enough to count by, and free. */

@@ -82,7 +82,7 @@ void reply_raw(struct request *request, const struct http_head *head, struct sli
     struct connection *connection = request->connection;
     struct reactor *reactor = request->reactor;
     struct http_head whole = *head;
-    whole.keep_alive = request->http.keep_alive && !reactor->draining && !head->endless;
+    whole.keep_alive = request->http.keep_alive && !atomic_load(&reactor->server->draining) && !head->endless;
     whole.content_length = body.len;
     struct header_lines lines;
     lines.len = 0;

@@ -4,10 +4,13 @@
 #include "base/metrics.h"
 #include "gateway/connection.h"
 #include "gateway/resp_peer.h"
+#include "gateway/socket.h"
 
 #include <stdlib.h>
 
 #define LOOK_MS 500
+/* Once the server stops: who never pauses is cut off then. */
+#define HEAR_MS 500
 
 /* One that has not said who it is counts among the connections of its address. */
 static void stranger_forget(struct resp_peer *peer)
@@ -156,19 +159,26 @@ void resp_front_tick(struct resp_front *front)
 {
     if (front == NULL) return;
     uint64_t now_ms = uv_now(&front->reactor->loop);
-    if (now_ms - front->looked_ms < LOOK_MS && !front->reactor->draining) return;
+    if (now_ms - front->looked_ms < LOOK_MS && !front->draining) return;
     front->looked_ms = now_ms;
     for (struct resp_peer *peer = front->peers, *next; peer != NULL; peer = next) {
         next = peer->after;
         peer_look(peer, now_ms);
-        if (front->reactor->draining) peer_settle(peer);
+        if (front->draining) peer_settle(peer);
     }
+}
+
+void resp_front_hush(struct resp_front *front)
+{
+    if (front != NULL) socket_hush(&front->listener);
 }
 
 void resp_front_drain(struct resp_front *front)
 {
-    if (front == NULL) return;
-    if (!uv_is_closing((uv_handle_t *)&front->listener)) uv_close((uv_handle_t *)&front->listener, NULL);
+    if (front == NULL || front->draining) return;
+    front->draining = true;
+    front->hear_until_ms = uv_now(&front->reactor->loop) + HEAR_MS;
+    uv_close((uv_handle_t *)&front->listener, NULL);
     resp_front_tick(front);
 }
 

@@ -1,6 +1,7 @@
 #include "gateway/resp_peer.h"
 
 #include "gateway/resp_commands.h"
+#include "gateway/socket.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -165,8 +166,10 @@ void peer_linger(struct resp_peer *peer)
 void peer_settle(struct resp_peer *peer)
 {
     if (peer->closing || peer->lingering) return;
+    struct resp_front *front = peer->front;
+    bool deaf = front->draining && uv_now(&front->reactor->loop) >= front->hear_until_ms;
     bool idle = peer->output_len == 0 && !peer->writing && !peer->awaiting && peer->slow == NULL && peer->grabs_left == 0;
-    if (idle && (peer->close_after || peer_reactor(peer)->draining)) {
+    if (idle && (peer->close_after || deaf || (front->draining && !socket_has_bytes(&peer->tcp)))) {
         peer_linger(peer);
     } else if (idle && peer->ended) {
         peer_close(peer);
@@ -174,7 +177,7 @@ void peer_settle(struct resp_peer *peer)
         /* Most send nothing while they wait for an answer, and stopping and starting to read costs as much as reading. Who
          * does is read once. */
         bool waits = peer->slow != NULL && peer->input_len == 0 && !peer->writing;
-        peer_pause(peer, (!peer_may_run(peer) && !waits) || peer_reactor(peer)->draining);
+        peer_pause(peer, (!peer_may_run(peer) && !waits) || deaf);
     }
 }
 

@@ -136,7 +136,9 @@ struct resp_front {
     struct resp_peer *peers;
     _Atomic uint32_t count;
     uint64_t looked_ms;
-    struct resp_slow here; /* of the command being run, where the gate is here */
+    bool draining;
+    uint64_t hear_until_ms; /* draining: what peers have sent is read until then */
+    struct resp_slow here;  /* of the command being run, where the gate is here */
     struct resp_crowd *crowds_free;
     struct gate_ticket durable; /* waits for the first of those below, and so in turn for all of them */
     bool durable_asked;
@@ -214,7 +216,10 @@ void resp_front_answer(struct resp_front *front);
 /* Before gate_lane_rest(): the first in the row of those that await a record is waited for; those before it go on. */
 void resp_front_rest(struct resp_front *front);
 uint32_t resp_front_count(const struct resp_front *front); /* of its peers; any thread */
-/* No more peers are taken; those that wait for nothing go, the others when they are answered. */
+/* No more peers are to come. */
+void resp_front_hush(struct resp_front *front);
+/* No more peers are taken; those that wait for nothing and have sent nothing go, the others when they are answered. Done
+ * again it does nothing. */
 void resp_front_drain(struct resp_front *front);
 void resp_front_drop_all(struct resp_front *front);
 

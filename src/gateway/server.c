@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "bounds.h"
 #include "courier/courier.h"
 #include "gateway/counts.h"
 #include "gateway/listener.h"
@@ -233,9 +234,29 @@ void server_reload_tls(struct server *server)
     server->tls_before = atomic_exchange(&server->tls, fresh);
 }
 
-void server_drain(struct server *server)
+/* 0: nobody is there who would send elsewhere. A proxy that was silent for so long has no connection to us any more. */
+static uint32_t leave_ms(struct server *server)
+{
+    uint64_t now_ms = uv_hrtime() / 1000000; /* as uv_now() */
+    bool proxied = false;
+    for (uint32_t i = 0; i < server->reactor_count; i++) {
+        uint64_t heard_ms = atomic_load(&server->reactors[i]->proxied_ms);
+        proxied = proxied || (heard_ms > 0 && now_ms < heard_ms + HTTP_IDLE_WAIT_MS_MAX);
+    }
+    uint32_t half_ms = server->options.drain_ms_max / 2;
+    return !proxied ? 0 : half_ms < HTTP_LEAVE_MS_MAX ? half_ms : HTTP_LEAVE_MS_MAX;
+}
+
+void server_take_leave(struct server *server)
 {
     atomic_store(&server->draining, true);
+    uint32_t ms = leave_ms(server);
+    server->options.drain_ms_max -= ms;
+    if (ms > 0) uv_sleep(ms);
+}
+
+void server_drain(struct server *server)
+{
     for (uint32_t i = 0; i < server->reactor_count; i++) reactor_stop(server->reactors[i]);
     for (uint32_t i = 0; i < server->reactor_count; i++) reactor_join(server->reactors[i]);
 }

@@ -314,7 +314,7 @@ def test_the_nginx_of_compose_takes_its_file(service, tmp_path):
     subprocess.run(command, env={**os.environ, "NODES": nodes, "SHOP": around["SHOP"]}, check=True, timeout=30)
     text = (tmp_path / "nginx.conf").read_text()
     upstream = re.search(r"upstream stampede \{.*?\n    \}", text, re.S).group(0)
-    assert len(re.findall(r"(?<!\")server 127\.0\.0\.1:20080;", upstream)) == len(nodes.split()) and "server_name localhost;" in text
+    assert len(re.findall(r"(?<!\")server 127\.0\.0\.1:20080 fail_timeout=3s;", upstream)) == len(nodes.split()) and "server_name localhost;" in text
     assert not re.search(r"^[^#]*SHOP\.EXAMPLE", text, re.M)
     # Where nobody else writes; this is not about the paths.
     text = text.replace("/var/log/nginx", str(tmp_path)).replace("/run/nginx.pid", f"{tmp_path}/pid")
@@ -348,7 +348,7 @@ def test_the_credentials_of_the_unit_are_read_as_systemd_gives_them(tmp_path, ow
 
 
 def test_ports_of_nginx_and_of_the_image_are_the_default_one():
-    assert f"server 127.0.0.1:{PORT};" in (DEPLOY / "nginx.conf").read_text()
+    assert f"server 127.0.0.1:{PORT} fail_timeout=3s;" in (DEPLOY / "nginx.conf").read_text()
     for service in COMPOSE["services"].values():
         for node in service.get("environment", {}).get("NODES", "").split():
             assert node.endswith(f":{PORT}")
