@@ -226,8 +226,8 @@ def test_a_terminal_sees_how_far_it_is(shop, server, tmp_path):
     for i in range(3):
         shop.win(sale, f"seen-{i}")
     filed(shop, "/v1/orders", shop.admin_token)
-    command = [BINARY, *map(str, ("export", "orders", "--format", "csv", "--data", server.data, "--sale", sale))]
-    command += ledger_arguments(command)
+    arguments = ["export", "orders", "--format", "csv", "--data", str(server.data), "--sale", sale]
+    command = [BINARY, *arguments, *ledger_arguments(arguments)]
     text, code = on_a_terminal([*command, "--output", tmp_path / "out.csv"], environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert code == 0, text
     assert re.search(r"\rorders #+ +100 % +3 of 3 +\d+/s", text), repr(text)
