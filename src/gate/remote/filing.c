@@ -114,6 +114,12 @@ static void filed_before(struct flight *flight)
     }
 }
 
+/* Of a key that has won before. */
+static enum verdict key_verdict(const struct ledger_take *take)
+{
+    return take->there.units == take->decision.won.units ? VERDICT_REPEATED : VERDICT_KEY_REUSED;
+}
+
 /* What the ledger said of it. */
 static void take_judged(struct flight *flight)
 {
@@ -135,7 +141,7 @@ static void take_judged(struct flight *flight)
     case TAKE_REPEATED:
     case TAKE_ALREADY_WON:
         flight->order = take->there;
-        flight_tell(flight, take->result == TAKE_REPEATED ? VERDICT_REPEATED : VERDICT_ALREADY_WON);
+        flight_tell(flight, take->result == TAKE_REPEATED ? key_verdict(take) : VERDICT_ALREADY_WON);
         break;
     case TAKE_SOLD_OUT:
         flight->available = 0;
