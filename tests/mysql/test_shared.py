@@ -1,9 +1,11 @@
 """A ledger that several nodes file into at once, in MariaDB or MySQL: the programs that test it on SQLite, and one that is filed into while the
 database is killed."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
+import threading
 import time
 
 import databases
@@ -39,6 +41,37 @@ class Program:
 @pytest.mark.parametrize("name", ["test_shared_takes", "test_shared_orders", "test_shared_crowd"])
 def test_nodes_share_a_ledger(db, tmp_path, name):
     Program(db, name, tmp_path).end()
+
+
+def test_nobody_hears_of_deadlocks(db, tmp_path):
+    """Someone locks the sales in the other order, and has changed more: InnoDB ends what nodes file, who file it once more."""
+    ballast, over = db.database().rpartition("/")[2], threading.Event()
+    db.do(f"CREATE TABLE {ballast}.rows_changed (n INT PRIMARY KEY) ENGINE = InnoDB")
+    change = f"INSERT INTO {ballast}.rows_changed VALUES " + ", ".join(f"({n})" for n in range(5000))
+    program = Program(db, "test_shared_crowd", tmp_path)
+
+    def ended():
+        return "(1213)" in program.output.read_text(errors="replace")
+
+    def cross():
+        with contextlib.closing(databases.connect(db.port)) as other, other.cursor() as cursor:
+            while not over.wait(0.02) and not ended():
+                with contextlib.suppress(databases.pymysql.Error):
+                    cursor.execute(f"USE {program.url.rpartition('/')[2]}")
+                    other.begin()
+                    cursor.execute(change)
+                    cursor.execute("SELECT id FROM sales WHERE id IN (2, 4) FOR UPDATE")
+                    time.sleep(0.02)
+                    cursor.execute("SELECT id FROM sales WHERE id IN (1, 3) FOR UPDATE")
+                other.rollback()
+    crosser = threading.Thread(target=cross)
+    crosser.start()
+    try:
+        program.end()
+    finally:
+        over.set()
+        crosser.join()
+    assert ended()
 
 
 def test_kills_of_the_database_lose_and_double_nothing(db, tmp_path):
