@@ -15,6 +15,7 @@ import threading
 import time
 
 import pika
+import pytest
 import redis
 from harness import end_with_parent, eventually
 from ports import free_port
@@ -243,3 +244,39 @@ def wait_for(broker, count, seconds=60):
     found = settled(broker.events())
     assert len(found) == count, [event.json for event in found]
     return found
+
+
+# Fixtures of each, by the schemes of their URLs.
+
+BROKERS = {"redis": "redis_server", "amqp": "rabbit", "kafka": "kafka"}
+
+
+@pytest.fixture(scope="module")
+def rabbit_node():
+    with Rabbit() as one:
+        yield one
+
+
+@pytest.fixture
+def rabbit(rabbit_node):
+    """Starting RabbitMQ takes long: one for all tests, with an empty queue for each."""
+    with rabbit_node.channel() as channel:
+        channel.queue_purge(rabbit_node.queue)
+    return rabbit_node
+
+
+@pytest.fixture(scope="module")
+def kafka_binary(tmp_path_factory):
+    return kafka_program(tmp_path_factory.mktemp("kafka"))
+
+
+@pytest.fixture
+def kafka(kafka_binary):
+    with Kafka(kafka_binary) as one:
+        yield one
+
+
+@pytest.fixture
+def redis_server():
+    with Redis("correct horse") as one:
+        yield one

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+from brokers import kafka, kafka_binary, rabbit, rabbit_node, redis_server  # noqa: E402,F401
 from fixtures import own_server, pytest_runtest_makereport  # noqa: E402,F401
 from gates import ON_REDIS  # noqa: E402
 from harness import Server, Shop  # noqa: E402

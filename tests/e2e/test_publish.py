@@ -8,45 +8,11 @@ import threading
 import time
 
 import pytest
-from brokers import Kafka, Rabbit, Redis, kafka_program, settled, wait_for
+from brokers import BROKERS, Redis, settled, wait_for
 from harness import Closed, Shop, eventually, run, time_text
 from ports import free_port
 from provider import Provider
 from receiver import CALM, Receiver, hook, metric
-
-
-@pytest.fixture(scope="module")
-def rabbit_node():
-    with Rabbit() as one:
-        yield one
-
-
-@pytest.fixture
-def rabbit(rabbit_node):
-    """Starting RabbitMQ takes long: one for all tests, with an empty queue for each."""
-    with rabbit_node.channel() as channel:
-        channel.queue_purge(rabbit_node.queue)
-    return rabbit_node
-
-
-@pytest.fixture(scope="module")
-def kafka_binary(tmp_path_factory):
-    return kafka_program(tmp_path_factory.mktemp("kafka"))
-
-
-@pytest.fixture
-def kafka(kafka_binary):
-    with Kafka(kafka_binary) as one:
-        yield one
-
-
-@pytest.fixture
-def redis_server():
-    with Redis("correct horse") as one:
-        yield one
-
-
-BROKERS = {"redis": "redis_server", "amqp": "rabbit", "kafka": "kafka"}
 
 
 @pytest.fixture(params=BROKERS)

@@ -1,8 +1,13 @@
-"""The operator's queue and nodes that do not agree: some publish and some do not, or only some reach the broker."""
+"""The operator's queue and nodes: the one that publishes dies, some publish and some do not, or only some reach the broker."""
+
+import collections
+import itertools
+import signal
+import threading
 
 import pytest
-from brokers import Redis, wait_for
-from harness import ServerDied, Shop, eventually
+from brokers import BROKERS, Redis, wait_for
+from harness import ServerDied, Shop, beside, eventually
 from nodes import Nodes
 from ports import free_port
 from receiver import CALM, metric
@@ -20,9 +25,65 @@ def nodes():
         yield made
 
 
+@pytest.fixture(params=BROKERS)
+def each_broker(request):
+    return request.getfixturevalue(BROKERS[request.param])
+
+
 def state(nodes):
     """Whether events are published, as the ledger has it: 1 on, 0 off."""
     return nodes.ledger().rows("SELECT state FROM publishing")[0]["state"]
+
+
+def more(told, count):
+    """Waits until so many have been added."""
+    enough = len(told) + count
+    eventually(lambda: len(told) >= enough)
+
+
+def test_every_event_of_every_order_arrives_also_when_the_node_that_publishes_is_killed(each_broker, nodes):
+    """At every broker: it dies, and the broker with what it was sent last, while buyers win at the other, which publishes on, and give
+    some of it back. What came twice says the same."""
+    nodes.flags += ["--publish", each_broker.url]
+    secret = {"STAMPEDE_PUBLISH_PASSWORD": each_broker.password} if getattr(each_broker, "password", None) else {}
+    around = nodes.environment()
+    nodes.environment = lambda: around | secret
+    servers = [nodes.start() for _ in range(2)]
+    owner = eventually(lambda: [server for server in servers if metric(server, "stampede_owns_publisher")])[0]
+    shop = Shop(next(server for server in servers if server is not owner))
+    sale, dying = shop.sale(stock=10000, pay_within_s=3600)["id"], Shop(owner, shop.seller)
+    for i in range(20):
+        dying.win(sale, f"early{i}")
+    over, told = threading.Event(), []
+
+    def buy():
+        mine = Shop(shop.server, shop.seller)
+        for i in itertools.count():
+            if over.is_set():
+                break
+            order = mine.win(sale, f"buyer{i}")["no"]
+            told.append(order)
+            if i % 5 == 0:
+                assert mine.client.post(f"/v1/orders/{order}/cancel", None, mine.buyer(f"buyer{i}")).status == 200
+    with beside(buy, until=over):
+        eventually(lambda: metric(owner, "stampede_published_total") >= 30)
+        each_broker.process.send_signal(signal.SIGSTOP)
+        try:
+            more(told, 50)  # some of which it has been sent, and never reads
+            owner.kill()
+        finally:
+            each_broker.down()
+            each_broker.process.send_signal(signal.SIGCONT)  # Kafka's goes on, and forgets nothing
+            each_broker.up()
+        more(told, 50)
+    orders = {str(row["no"]): row["ended_ms"] > 0 for row in nodes.ledger().orders(sale)}
+    assert {*told} <= {*orders}
+    heard = collections.defaultdict(list)
+    for event in wait_for(each_broker, len(orders) + sum(orders.values())):
+        assert event.data["order"] == event.key and event.data["sale"] == sale
+        heard[event.key].append(event.type)
+    assert heard == {no: ["order.won"] + ["order.cancelled"] * ended for no, ended in orders.items()}
+    assert metric(shop.server, "stampede_owns_publisher") == 1
 
 
 def test_a_node_that_never_came_up_changes_nothing_for_those_that_publish(broker, nodes):
