@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from brokers import BROKERS, Redis, settled, wait_for
+from brokers import BROKERS, Kafka, Rabbit, Redis, settled, wait_for
 from harness import Closed, Shop, eventually, run, time_text
 from ports import free_port
 from provider import Provider
