@@ -8,12 +8,13 @@ An engine has mounts and processes of its own: namespaces that one process holds
 everything mounted is gone, and its folder has nothing left to be in use. Nothing of the machine's own podman is looked at or changed.
 
 What an image is made FROM comes out of the archive of Debian, for a registry may be as far away as it likes. It is kept in the build folder under what it was
-made of; the images themselves are not."""
+made of; the images themselves are not, but in a run of many tests: STAMPEDE_IMAGE_NEW names a folder where the first leaves its own for the others."""
 
 import contextlib
 import ctypes
 import fcntl
 import hashlib
+import ipaddress
 import os
 import pathlib
 import re
@@ -140,11 +141,15 @@ class Engine:
             time.sleep(0.1)
         raise AssertionError(f"{self.folder} cannot be removed: {sorted(self.folder.rglob('*'))[:20]}")
 
+    def inside(self):
+        """Words before a command that is to run in the namespaces of this engine, and to end with them."""
+        of = f"/proc/{self.holder.pid}/ns"
+        return ["nsenter", f"--mount={of}/mnt", f"--pid={of}/pid_for_children", "--"]
+
     def words(self, *words, before=()):
         """A command of podman, in the namespaces of this engine."""
-        of = f"/proc/{self.holder.pid}/ns"
-        return ["nsenter", f"--mount={of}/mnt", f"--pid={of}/pid_for_children", "--", *before, "podman", "--root", f"{self.folder}/images", "--runroot",
-                f"{self.folder}/run", "--tmpdir", f"{self.folder}/tmp", *map(str, words)]
+        return [*self.inside(), *before, "podman", "--root", f"{self.folder}/images", "--runroot", f"{self.folder}/run", "--tmpdir", f"{self.folder}/tmp",
+                *map(str, words)]
 
     def environment(self):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("STAMPEDE_", "CONTAINER", "STORAGE_", "BUILDAH_"))}
@@ -160,6 +165,23 @@ class Engine:
         assert done.returncode == 0, f"podman {' '.join(map(str, words))}: {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-8000:]}"
         return done.stdout
 
+    def image_bring(self, tag, dockerfile, context):
+        """Builds it, or takes what another engine of this run has built."""
+        kept = os.environ.get("STAMPEDE_IMAGE_NEW")
+        if not kept:
+            self.image_build(tag, dockerfile, context)
+            return
+        folder = pathlib.Path(kept)
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if (folder / "image.tar").exists():
+                self.do("load", "--input", folder / "image.tar", before=KINDLY)
+                return
+            self.image_build(tag, dockerfile, context)
+            self.do("save", "--format=docker-archive", "--output", folder / "half.tar", tag, before=KINDLY)
+            (folder / "half.tar").rename(folder / "image.tar")
+
     def image_build(self, tag, dockerfile, context):
         """As docker build -f DOCKERFILE -t TAG CONTEXT does it, but that nothing is pulled: what stands behind FROM is here or it fails."""
         self.do("import", base_archive(), BASE, before=KINDLY)
@@ -167,13 +189,17 @@ class Engine:
         self.do("build", "--pull=never", "--isolation=chroot", "--network=host", "--format=docker", "--layers=false", "-f", dockerfile, "-t", tag, context,
                 timeout=BUILD_S_MAX, before=KINDLY)
 
-    @contextlib.contextmanager
     def network_of(self, container):
         """This thread is in the network of a container while the block runs. A socket stays where it was made."""
         pid = int(self.do("inspect", "--format", "{{.State.Pid}}", container))
         assert pid > 0, f"{container} does not run"
         # Its number is one among the processes of this engine, which its own /proc shows.
-        with open("/proc/thread-self/ns/net", "rb") as ours, open(f"/proc/{self.holder.pid}/root/proc/{pid}/ns/net", "rb") as theirs:
+        return self.network_at(f"/proc/{pid}/ns/net")
+
+    @contextlib.contextmanager
+    def network_at(self, path):
+        """The same of the network that a file of the engine's is."""
+        with open("/proc/thread-self/ns/net", "rb") as ours, open(f"/proc/{self.holder.pid}/root{path}", "rb") as theirs:
             network_enter(theirs)
             try:
                 yield
@@ -184,3 +210,59 @@ class Engine:
 def network_enter(namespace):
     if LIBC.setns(namespace.fileno(), NEW_NET) != 0:
         raise OSError(ctypes.get_errno(), "setns: " + os.strerror(ctypes.get_errno()))
+
+
+class Bridge:
+    """A network for containers of an engine as Docker makes one: a subnet of IPv4 on a bridge, whose first address is the way out. podman's own wants netavark,
+    which need not be there. It ends with the engine.
+
+    Out there is the world: addresses that clients come from, and nobody on the bridge can take for a neighbour."""
+
+    def __init__(self, engine, subnet, world):
+        self.engine, self.subnet = engine, ipaddress.ip_network(subnet)
+        self.gateway = self.subnet[1]
+        self.folder = engine.folder / "networks"
+        self.folder.mkdir()
+        self.free = (str(address) for address in self.subnet.hosts() if address != self.gateway)
+        self.ports = {}  # by address
+        self._make("world")
+        self._ip("world", "link", "add", "bridge0", "type", "bridge")
+        self._ip("world", "address", "add", f"{self.gateway}/{self.subnet.prefixlen}", "dev", "bridge0")
+        self._ip("world", "link", "set", "bridge0", "up")
+        self._ip("world", "address", "add", world, "dev", "lo")
+
+    def attach(self, address=None):
+        """A network namespace for one container under this address, or the next that is free: the words of podman run for it, and the address."""
+        address = address or next(self.free)
+        name = self.ports[address] = f"port{len(self.ports) + 1}"
+        self._make(name)
+        # As Docker has it where no IPv6 was asked for.
+        self._do(name, "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
+        self._ip("world", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", self.folder / name)
+        self._ip("world", "link", "set", name, "master", "bridge0", "up")
+        self._ip(name, "address", "add", f"{address}/{self.subnet.prefixlen}", "dev", "eth0")
+        self._ip(name, "link", "set", "eth0", "up")
+        self._ip(name, "route", "add", "default", "via", self.gateway)
+        return f"--network=ns:{self.folder / name}", address
+
+    def link_set(self, address, way):
+        """"down": nobody has this address any more; "up": somebody has."""
+        self._ip("world", "link", "set", self.ports[address], way)
+
+    def outside(self):
+        """This thread is in the world while the block runs."""
+        return self.engine.network_at(str(self.folder / "world"))
+
+    def _make(self, name):
+        (self.folder / name).touch()
+        self._run("unshare", f"--net={self.folder / name}", "ip", "link", "set", "lo", "up")
+
+    def _ip(self, name, *words):
+        self._do(name, "ip", *words)
+
+    def _do(self, name, *words):
+        self._run("nsenter", f"--net={self.folder / name}", "--", *words)
+
+    def _run(self, *words):
+        done = subprocess.run([*self.engine.inside(), *map(str, words)], capture_output=True, text=True, timeout=COMMAND_S_MAX, check=False)
+        assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.stderr}"

@@ -1,6 +1,6 @@
 """What deploy/ and conf/ tell people to use is there: options, ports, paths, files, secrets, packages; and what can be run is run.
 
-The image is built and run in test_image.py. What the files of Docker Compose and Kubernetes say is held against the program here, and the commands in them
+The image is built and run in test_image.py and test_image_several.py. What the files of Docker Compose and Kubernetes say is held against the program here, and the commands in them
 are run by hand."""
 
 import os

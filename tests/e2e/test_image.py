@@ -5,33 +5,23 @@ podman reads a Dockerfile as Docker does, and needs no daemon. The network of a 
 import contextlib
 import json
 import re
-import resource
 import signal
 import socket
-import subprocess
 import threading
 import time
 
 import pytest
-import yaml
-from containers import Engine
+from boxes import DATA, DEPLOY, IMAGE, PORT, SECRETS, SERVICES, USER, Boxed, flags_of, image_engine, limits, secrets_make
 from harness import ROOT, Client, Shop, beside, claims_of, eventually, keys_of, request_bytes, token_sign
 from terminal import on_a_terminal
 
-DEPLOY = ROOT / "deploy"
-SERVICES = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]
-IMAGE = SERVICES["single"]["image"]
-USER, DATA, SECRETS, PORT = 10001, "/var/lib/stampede", "/run/secrets", 20080
 SIZE_MB_MAX = 130  # Debian's part is 78 of it
 PASSWORD = "five purple elephants"
 
 
 @pytest.fixture(scope="module")
 def engine():
-    with Engine() as one:
-        began = time.monotonic()
-        one.image_build(IMAGE, DEPLOY / "Dockerfile", ROOT)
-        print(f"built in {time.monotonic() - began:.0f} s")
+    with image_engine() as one:
         yield one
 
 
@@ -44,10 +34,7 @@ def about(engine):
 
 @pytest.fixture(scope="module")
 def secrets(engine):
-    """As the operator makes them, for the group of the server."""
-    folder = engine.folder / "secrets"
-    subprocess.run([DEPLOY / "make-secrets", folder], check=True, capture_output=True, timeout=60)
-    return folder
+    return secrets_make(engine)
 
 
 @pytest.fixture
@@ -56,44 +43,24 @@ def boxed(engine, secrets):
     made = []
 
     def make(**more):
-        made.append(Boxed(engine, secrets, f"box{len(engine.names)}", **more))
+        made.append(Single(engine, secrets, f"box{len(engine.names)}", **more))
         engine.names.append(made[-1].name)
         return made[-1]
 
     yield make
     for one in made:
-        engine.do("rm", "--force", "--time", 0, one.name)
+        one.remove()
 
 
-def limits(service):
-    """Never more than this machine lets us give, and of processes what we have: podman would set its own."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    files = service["ulimits"]["nofile"] if most == resource.RLIM_INFINITY else min(service["ulimits"]["nofile"], most)
-    return ["--ulimit", f"nofile={files}:{files}", "--ulimit", "nproc={}:{}".format(*resource.getrlimit(resource.RLIMIT_NPROC))]
-
-
-def flags_of(service):
-    """What compose makes of a service, as flags of podman run."""
-    known = {"image", "build", "profiles", "restart", "networks", "read_only", "tmpfs", "cap_drop", "security_opt", "stop_grace_period", "ulimits", "environment",
-             "volumes"}
-    assert set(service) <= known, "compose.yml has something new for it"
-    assert service["read_only"] is True
-    flags = ["--read-only", "--read-only-tmpfs=false", "--stop-timeout", service["stop_grace_period"].removesuffix("s"), *limits(service)]
-    flags += [f"--tmpfs={path}" for path in service["tmpfs"]]
-    flags += [f"--cap-drop={name}" for name in service["cap_drop"]] + [f"--security-opt={name}" for name in service["security_opt"]]
-    return flags + [f"--env={name}={value}" for name, value in service["environment"].items()]
-
-
-class Boxed:
+class Single(Boxed):
     """The service single of compose.yml on a volume of its own, with keys out of a secret so that tokens can be made here. A Shop can be opened in it."""
 
     def __init__(self, engine, secrets, name, wait=True):
-        self.engine, self.secrets, self.name = engine, secrets, name
-        self.volume = f"{name}:{DATA}"
+        self.secrets = secrets
         given = [f"--volume={secrets / secret}:{SECRETS}/{secret}:ro" for secret in ("keys", "payment_keys")]
-        self.flags = [*flags_of(SERVICES["single"]), "--network=none", *given]
-        self.flags += [f"--env={option}={SERVICES['node1']['environment'][option]}" for option in ("STAMPEDE_KEYS", "STAMPEDE_PAYMENT_KEYS")]
-        engine.do("run", "--detach", "--name", name, *self.flags, f"--volume={self.volume}", IMAGE)
+        given += [f"--env={option}={SERVICES['node1']['environment'][option]}" for option in ("STAMPEDE_KEYS", "STAMPEDE_PAYMENT_KEYS")]
+        assert SERVICES["single"]["read_only"] is True
+        super().__init__(engine, name, [*flags_of(SERVICES["single"]), "--network=none", *given, f"--volume={name}:{DATA}"], [IMAGE])
         if wait:
             self.ready()
 
@@ -107,38 +74,6 @@ class Boxed:
     def start(self):
         self.engine.do("start", self.name)
         self.ready()
-
-    def stop(self):
-        """As docker stop; its exit status."""
-        self.engine.do("stop", self.name)
-        return self.ended()
-
-    def kill(self):
-        self.engine.do("kill", "--signal=KILL", self.name)
-        return self.ended()
-
-    def ended(self):
-        eventually(lambda: not self.state()["Running"])
-        return self.state()["ExitCode"]
-
-    def state(self):
-        return json.loads(self.engine.do("inspect", "--format", "{{json .State}}", self.name))
-
-    def log(self):
-        said = self.engine.try_to("logs", self.name)
-        return said.stdout + said.stderr
-
-    def inside(self, *words, **more):
-        """A command in it, as docker exec does it; in the shell of the image, which no operator needs."""
-        return self.engine.try_to("exec", *more.pop("flags", ()), self.name, *words, **more)
-
-    def once(self, *words):
-        """A command of the image on the volume of one that is not running."""
-        return self.engine.try_to("run", "--rm", *self.flags, f"--volume={self.volume}", IMAGE, *words)
-
-    def healthy(self):
-        """What Docker finds when it asks."""
-        return self.engine.try_to("healthcheck", "run", self.name).returncode == 0
 
     def raw(self, timeout=30):
         with self.engine.network_of(self.name):
@@ -171,7 +106,7 @@ def test_the_image_says_how_it_is_run(about):
 
 def test_a_container_may_do_nothing_but_serve_and_write_its_data(boxed):
     box = boxed()
-    status = dict(line.split(":\t", 1) for line in box.inside("cat", "/proc/1/status").stdout.splitlines() if ":\t" in line)
+    status = box.status()
     assert status["Name"] == "stampede", "a shell before it would keep SIGTERM from it"
     assert set(status["Uid"].split()) == set(status["Gid"].split()) == set(status["Groups"].split()) == {str(USER)}
     assert {int(status[name], 16) for name in status if name.startswith("Cap")} == {0} and status["NoNewPrivs"] == "1"
