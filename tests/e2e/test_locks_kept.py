@@ -1,5 +1,6 @@
 """Rows of the ledger that somebody keeps, a node that does not move or one who has nothing to do with us: only those wait who need them, and not for long."""
 
+import collections
 import contextlib
 import signal
 import time
@@ -193,3 +194,23 @@ def test_more_rows_are_kept_than_there_are_threads_to_file(db):
         eventually(lambda: all(settled(nodes, sale) for sale in [*kept, free]), 30)
         done = nodes.reconcile()
         assert done.code == 0 and "0 differ" in done.out, done
+
+
+def test_a_row_that_many_file_into_is_not_taken_for_one_that_is_kept(db):
+    """Three nodes file into the row of a hot sale, one after the other and slowly, while somebody keeps that of another sale. Who looks whether a row is to be had
+    at once never finds this one so."""
+    with Nodes(database=db.database()) as nodes:
+        servers = [nodes.start() for _ in range(3)]
+        shop = Shop(servers[0])
+        hot, kept = (shop.sale(stock=100_000)["id"] for _ in range(2))
+        shop.win(hot, "ann")
+        shop.win(kept, "ann")
+        nodes.ledger().do("CREATE TRIGGER slowly BEFORE UPDATE ON sales FOR EACH ROW SET @slept = SLEEP(0.015)")
+        with row_locked(nodes, kept), contextlib.ExitStack() as exits:
+            refused = [exits.enter_context(Crowd(server, kept, shop.seller, name=f"k{n}-")) for n, server in enumerate(servers)]
+            eventually(lambda: all("BUSY" in told(answer for answer, _ in [*one.heard.values()]) for one in refused), KNOWN_S)
+            buyers = [exits.enter_context(Crowd(server, hot, shop.seller, name=f"h{n}-{i}-")) for n, server in enumerate(servers) for i in range(4)]
+            eventually(lambda: sum(len(one.wins()) for one in buyers) >= 600, KNOWN_S)
+        heard = sum((told(answer for answer, _ in [*one.heard.values()]) for one in buyers), collections.Counter())
+        assert heard["BUSY"] + heard["OUTCOME_UNKNOWN"] < heard["WON"] / 10, heard
+        assert not any(one.wins() for one in refused)

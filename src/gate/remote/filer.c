@@ -16,11 +16,6 @@
 /* Somebody waits for the answer: a ledger that does not give one is asked again on another connection. */
 #define PATIENCE_MS 1000
 #define ANSWER_S_MAX 3
-/* Who waits for a row no longer than this may only have come when others filed. */
-#define SURE_MS 250
-/* A sale whose row somebody keeps is left alone for so long after each try. */
-#define KEPT_MS 1000
-
 struct filer_mailbox {
     pthread_mutex_t lock;
     struct filer_job *first, *last;
@@ -229,45 +224,101 @@ static bool batch_has_kept(const struct filer_thread *self, size_t count)
     return false;
 }
 
-/* The first, all of one sale, whose row was not to be had: once that is sure they go back, for they stand in the log and are
- * filed from there. Until then the next sale is tried before them. How many stay. */
-static size_t batch_kept(struct filer_thread *self, size_t count, size_t first, bool sure)
+/* What differs once anybody has filed of a sale, or has changed it. */
+static uint64_t standing_of(const struct sale *sale)
 {
-    struct kept *kept = self->filer->options.kept;
+    uint64_t units = sale->counts.available + ((uint64_t)sale->counts.held << 32);
+    return units ^ (sale->orders_made << 16) ^ (sale->tokens_given << 48) ^ ((uint64_t)sale->counts.sold << 8);
+}
+
+/* The row of the first was not to be had. */
+static enum kept_state sale_missed(struct filer_thread *self)
+{
+    struct sale sale;
+    bool found;
     uint64_t sale_id = sale_of(self->jobs[0]);
-    if (sure || kept_has(kept, sale_id)) {
-        kept_add(kept, sale_id, mono_ms() + KEPT_MS);
-        for (size_t i = 0; i < first; i++) self->jobs[i]->fault = FAULT_TIMEOUT;
-        return batch_send(self, count, first);
-    }
+    if (ledger_sale(self->ledger, sale_id, &sale, &found) != FAULT_NONE || !found) return KEPT_UNSURE;
+    return kept_miss(self->filer->options.kept, sale_id, standing_of(&sale), mono_ms());
+}
+
+/* Sends back the first, whose row somebody keeps: they stand in the log, and are filed from there. How many stay. */
+static size_t batch_refuse(struct filer_thread *self, size_t count, size_t first)
+{
+    for (size_t i = 0; i < first; i++) self->jobs[i]->fault = FAULT_TIMEOUT;
+    return batch_send(self, count, first);
+}
+
+/* The first are tried again once all others were. */
+static void batch_turn(struct filer_thread *self, size_t count, size_t first)
+{
     memcpy(self->others, self->jobs, first * sizeof(self->jobs[0]));
     memmove(self->jobs, self->jobs + first, (count - first) * sizeof(self->jobs[0]));
     memcpy(self->jobs + count - first, self->others, first * sizeof(self->jobs[0]));
-    return count;
 }
 
-/* All together, until somebody keeps a row from it: then each sale by itself and waiting for none, so that only the buyers
- * of that one sale hear of it. */
+/* Those of sales that are left alone at present go back untried; how many stay. */
+static size_t batch_spare(struct filer_thread *self, size_t count)
+{
+    size_t stay = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct filer_job *job = self->jobs[i];
+        if (kept_now(self->filer->options.kept, sale_of(job))) {
+            job->fault = FAULT_TIMEOUT;
+            mailbox_put(&job, 1);
+        } else {
+            self->jobs[stay++] = job;
+        }
+    }
+    return stay;
+}
+
+/* How a batch is filed: all together, until somebody keeps a row from it. Then each sale by itself, so that only the buyers
+ * of that one hear of it; and where nobody knows which it is, or it is known, no row is waited for. */
+struct way {
+    bool apart, searching;
+    enum kept_state state; /* of the row that was not waited for */
+};
+
+/* Others keep its locks, and it is there. */
+static bool is_locked(const struct filer_thread *self, enum fault fault)
+{
+    return fault == FAULT_TIMEOUT && ledger_watch_health(self->filer->place.watch) == LEDGER_WELL;
+}
+
+/* Files the first. */
+static enum fault batch_part(struct filer_thread *self, size_t part, struct way *way)
+{
+    struct kept *kept = self->filer->options.kept;
+    bool now = way->apart && (way->searching || kept_has(kept, sale_of(self->jobs[0])));
+    enum fault fault = batch_try(self, part, now);
+    way->state = now && is_locked(self, fault) && self->ledger != NULL ? sale_missed(self) : KEPT_UNSURE;
+    if (way->state == KEPT_MOVES) fault = batch_try(self, part, false); /* in turn with those who file into it */
+    if (!is_locked(self, fault)) return fault;
+    if (!now || way->state == KEPT_SURE) kept_wait(kept);
+    way->apart = way->searching = true;
+    return fault;
+}
+
 static void batch_file(struct filer_thread *self, size_t count)
 {
     struct filer *filer = self->filer;
-    bool failed = false, apart = batch_has_kept(self, count);
-    uint64_t since_ms = mono_ms();
+    bool failed = false;
+    count = batch_spare(self, count);
+    struct way way = { .apart = batch_has_kept(self, count) };
     for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
-        size_t part = apart ? batch_gather(self, count) : count;
-        enum fault fault = batch_try(self, part, apart);
+        size_t part = way.apart ? batch_gather(self, count) : count;
+        enum fault fault = batch_part(self, part, &way);
         if (fault == FAULT_NONE) {
             count = batch_filed(self, count, part);
             continue;
         }
-        bool locked = fault == FAULT_TIMEOUT && ledger_watch_health(filer->place.watch) == LEDGER_WELL;
+        bool locked = is_locked(self, fault);
         if (!locked && !failed) atomic_fetch_add(&filer->failing, 1);
         failed = failed || !locked;
-        if (locked && apart) count = batch_kept(self, count, part, mono_ms() - since_ms >= SURE_MS);
-        if (locked && !apart) {
-            kept_wait(filer->options.kept);
-            apart = true;
-            since_ms = mono_ms();
+        if (way.state == KEPT_SURE) {
+            count = batch_refuse(self, count, part);
+        } else if (way.apart) {
+            batch_turn(self, count, part);
         }
         count = batch_thin(self, count, fault);
         nanosleep(&(struct timespec){ .tv_nsec = (locked ? PAUSE_MS_MIN : pause_ms) * 1000000L }, NULL);

@@ -224,7 +224,8 @@ static void a_sale_whose_row_was_kept_is_filed_and_forgotten(void **state)
 {
     struct bench *bench = *state;
     struct filer_job job = job_of(bench, 0);
-    kept_add(&bench->kept, bench->sale_id, UINT64_MAX);
+    assert_int_equal(kept_miss(&bench->kept, bench->sale_id, 1, mono_ms() - 9000), KEPT_UNSURE);
+    assert_int_equal(kept_miss(&bench->kept, bench->sale_id, 1, mono_ms() - 8600), KEPT_SURE);
     assert_true(filer_give(bench->filer, &job));
     assert_int_equal(collect(bench, 1, was_filed), 1);
     assert_false(kept_has(&bench->kept, bench->sale_id));
@@ -236,7 +237,8 @@ static void what_was_taken_of_a_kept_row_comes_back_before_its_time(void **state
     struct bench *bench = *state;
     struct ledger_point point;
     struct filer_job job = job_of(bench, 0);
-    kept_add(&bench->kept, bench->sale_id, 0);
+    assert_int_equal(kept_miss(&bench->kept, bench->sale_id, 1, mono_ms() - 400), KEPT_UNSURE);
+    assert_int_equal(kept_miss(&bench->kept, bench->sale_id, 1, mono_ms()), KEPT_SURE);
     assert_int_equal(ledger_file_begin(bench->ledger, &point), FAULT_NONE);
     assert_true(filer_give(bench->filer, &job));
     assert_int_equal(collect(bench, 1, was_not_known), 1);
