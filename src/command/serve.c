@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "clerk/clerk.h"
 #include "command/shop.h"
+#include "command/signals.h"
 #include "courier/courier.h"
 #include "doors/doors.h"
 #include "gate/gate.h"
@@ -18,12 +19,10 @@
 #include "publisher/publisher.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CLERK_STOP_MS 10000
@@ -355,7 +354,6 @@ static enum fault server_begin(struct app *app)
 
 static void server_end(struct app *app)
 {
-    server_take_leave(app->server);
     lines_shut(app->lines); /* those in line are answered, too */
     server_drain(app->server);
     server_close(app->server);
@@ -421,22 +419,18 @@ static bool disk_has_failed(struct app *app)
     return status.poisoned;
 }
 
-/* Until told to stop; the exit code. */
-/* The next signal; none, 0, where something is to be done by then. */
-static int signal_await(const sigset_t *signals, uint64_t until_ms)
+static int disk_stop(struct app *app)
 {
-    int number = 0;
-    if (until_ms == 0) return sigwait(signals, &number) == 0 ? number : 0;
-    uint64_t now_ms = mono_ms(), left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
-    const struct timespec left = { .tv_sec = (time_t)(left_ms / 1000), .tv_nsec = (long)(left_ms % 1000) * 1000000 };
-    number = sigtimedwait(signals, NULL, &left);
-    return number > 0 ? number : 0;
+    log_error("main", "the disk failed: nothing can be promised any more; stopping");
+    app->server->options.drain_ms_max = POISON_DRAIN_MS;
+    return EXIT_FAILED;
 }
 
+/* Until told to stop; the exit code. */
 static int app_wait(struct app *app, const sigset_t *signals, int argc, char **argv)
 {
     for (uint64_t settle_ms = shop_publishing_ask(&app->shop);;) {
-        int number = signal_await(signals, settle_ms);
+        int number = signals_await(signals, settle_ms);
         if (number == 0) {
             if (settle_ms == 0 || mono_ms() < settle_ms) continue; /* interrupted */
             shop_publishing_settle(&app->shop);
@@ -444,14 +438,24 @@ static int app_wait(struct app *app, const sigset_t *signals, int argc, char **a
         } else if (number == SIGHUP) {
             app_reload(app, argc, argv);
         } else if (number == SIGUSR2 && disk_has_failed(app)) {
-            log_error("main", "the disk failed: nothing can be promised any more; stopping");
-            app->server->options.drain_ms_max = POISON_DRAIN_MS;
-            return EXIT_FAILED;
+            return disk_stop(app);
         } else if (number != SIGUSR2) {
             log_info("main", "stopping: answering what is under way");
             return EXIT_OK;
         }
     }
+}
+
+/* While proxies notice; being told once more ends it. The exit code. */
+static int app_take_leave(struct app *app, const sigset_t *signals)
+{
+    uint64_t until_ms = mono_ms() + server_take_leave(app->server);
+    while (mono_ms() < until_ms) {
+        int number = signals_await(signals, until_ms);
+        if (number == SIGUSR2 && disk_has_failed(app)) return disk_stop(app);
+        if (number == SIGTERM || number == SIGINT) break;
+    }
+    return EXIT_OK;
 }
 
 int command_serve(int argc, char **argv)
@@ -467,14 +471,8 @@ int command_serve(int argc, char **argv)
     command_path(app.blocks_path, app.config.blocks, app.config.data, "blocks");
     command_path(app.payment_keys_path, app.config.payment_keys, app.config.data, "payment_keys");
 
-    static const int heard[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
     sigset_t signals;
-    sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaddset(&signals, heard[i]);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it */
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is told by the write, like a full disk */
-
+    signals_hold(&signals);
     size_t started = 0;
     enum fault fault = FAULT_NONE;
     while (started < STEPS && (fault = steps[started].start(&app)) == FAULT_NONE) started++;
@@ -490,6 +488,7 @@ int command_serve(int argc, char **argv)
         fflush(stdout);
         ledger_watch_started(app.watch);
         code = app_wait(&app, &signals, argc, argv);
+        if (code == EXIT_OK) code = app_take_leave(&app, &signals);
         ledger_watch_end(app.watch);
     }
     while (started > 0) steps[--started].stop(&app);

@@ -4,6 +4,9 @@
 #include "gateway/live.h"
 #include "gateway/socket.h"
 
+/* Of a server that stops: how long one that a proxy has just opened may be silent. */
+#define FRESH_MS 1000
+
 /* What each state may take, and what is said when it took longer. */
 static const struct {
     uint64_t ms_max;
@@ -49,11 +52,17 @@ void connections_make_way(struct reactor *reactor)
     uv_sleep(1);
 }
 
+/* A proxy has opened it for a request, which is on its way. */
+static bool is_fresh(const struct connection *c)
+{
+    return c->proxied && uv_now(&c->reactor->loop) - c->since_ms < FRESH_MS;
+}
+
 void connections_close_idle(struct reactor *reactor)
 {
     live_drain(reactor);
     for (struct connection *c = reactor->lists[CONNECTION_IDLE].first, *after; c != NULL; c = after) {
         after = c->after;
-        if (!socket_has_bytes(&c->tcp)) connection_close(c);
+        if (!is_fresh(c) && !socket_has_bytes(&c->tcp)) connection_close(c);
     }
 }

@@ -89,7 +89,8 @@ static void drain(struct reactor *reactor)
     bool late = now_ms >= reactor->drain_until_ms;
     /* Not in on_stop(): between two ticks the loop reads, however late it is. */
     if (reactor->settled_ms == 0) reactor->settled_ms = now_ms + SETTLE_MS;
-    if (now_ms < reactor->settled_ms && !late) return;
+    bool taken = !socket_has_peers(&reactor->listener) && !resp_front_has_peers(reactor->resp);
+    if ((now_ms < reactor->settled_ms || !taken) && !late) return;
     close_handle((uv_handle_t *)&reactor->listener, NULL);
     resp_front_drain(reactor->resp);
     connections_close_idle(reactor);

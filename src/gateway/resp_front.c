@@ -173,6 +173,11 @@ void resp_front_hush(struct resp_front *front)
     if (front != NULL) socket_hush(&front->listener);
 }
 
+bool resp_front_has_peers(const struct resp_front *front)
+{
+    return front != NULL && !front->draining && socket_has_peers(&front->listener);
+}
+
 void resp_front_drain(struct resp_front *front)
 {
     if (front == NULL || front->draining) return;

@@ -218,6 +218,7 @@ void resp_front_rest(struct resp_front *front);
 uint32_t resp_front_count(const struct resp_front *front); /* of its peers; any thread */
 /* No more peers are to come. */
 void resp_front_hush(struct resp_front *front);
+bool resp_front_has_peers(const struct resp_front *front); /* who wait to be taken */
 /* No more peers are taken; those that wait for nothing and have sent nothing go, the others when they are answered. Done
  * again it does nothing. */
 void resp_front_drain(struct resp_front *front);

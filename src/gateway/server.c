@@ -247,16 +247,17 @@ static uint32_t leave_ms(struct server *server)
     return !proxied ? 0 : half_ms < HTTP_LEAVE_MS_MAX ? half_ms : HTTP_LEAVE_MS_MAX;
 }
 
-void server_take_leave(struct server *server)
+uint32_t server_take_leave(struct server *server)
 {
     atomic_store(&server->draining, true);
     uint32_t ms = leave_ms(server);
     server->options.drain_ms_max -= ms;
-    if (ms > 0) uv_sleep(ms);
+    return ms;
 }
 
 void server_drain(struct server *server)
 {
+    atomic_store(&server->draining, true);
     for (uint32_t i = 0; i < server->reactor_count; i++) reactor_stop(server->reactors[i]);
     for (uint32_t i = 0; i < server->reactor_count; i++) reactor_join(server->reactors[i]);
 }

@@ -98,9 +98,10 @@ void server_check_lines(struct server *server);
 void server_housekeep(struct server *server);
 /* Reads certificate and key again, for new connections; what is wrong with them is logged and changes nothing. */
 void server_reload_tls(struct server *server);
-/* Says that it is about to stop, and with each answer that its connection ends. Where a proxy has been heard lately this
- * goes on for half of drain_ms_max, HTTP_LEAVE_MS_MAX at most: whatever proxies send until they have noticed is answered. */
-void server_take_leave(struct server *server);
+/* Says that it is about to stop, and with each answer that its connection ends. How long this is to go on before it is
+ * drained: where a proxy has been heard lately for half of drain_ms_max, HTTP_LEAVE_MS_MAX at most, so that whatever proxies
+ * send until they have noticed is answered; else not at all. */
+uint32_t server_take_leave(struct server *server);
 /* Stops accepting, answers what is under way, at most for what is left of drain_ms_max; joins the reactors. */
 void server_drain(struct server *server);
 void server_close(struct server *server);

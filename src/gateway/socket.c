@@ -1,6 +1,7 @@
 #include "gateway/socket.h"
 
 #include <linux/filter.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 /* Where the flags of TCP stand in its header, which is where the system lets a filter of a TCP socket begin. */
@@ -22,6 +23,12 @@ void socket_hush(const uv_tcp_t *listener)
     uv_os_fd_t fd;
     if (uv_fileno((const uv_handle_t *)listener, &fd) != 0) return;
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &no_syn, sizeof no_syn);
+}
+
+bool socket_has_peers(const uv_tcp_t *listener)
+{
+    struct pollfd look = { .events = POLLIN };
+    return uv_fileno((const uv_handle_t *)listener, &look.fd) == 0 && poll(&look, 1, 0) > 0;
 }
 
 bool socket_has_bytes(const uv_tcp_t *tcp)

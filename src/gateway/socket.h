@@ -11,6 +11,8 @@
 /* Lets no new connection begin at a listener; those that have begun are completed and can be taken. The system of whoever
  * comes now tries again after a second, and meets a closed port. Where ours will not, nothing changes. */
 void socket_hush(const uv_tcp_t *listener);
+/* Whether there are connections at a listener that have not been taken. */
+bool socket_has_peers(const uv_tcp_t *listener);
 /* Whether the peer has sent what has not been read. */
 bool socket_has_bytes(const uv_tcp_t *tcp);
 

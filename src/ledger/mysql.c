@@ -77,6 +77,7 @@ static const char *advice(unsigned error)
         { ER_DBACCESS_DENIED_ERROR, RIGHTS_ADVICE },
         { ER_TABLEACCESS_DENIED_ERROR, RIGHTS_ADVICE },
         { ER_BAD_DB_ERROR, "; make it with CREATE DATABASE, or name another in the URL" },
+        { ER_BAD_FIELD_ERROR, "; its tables are of an early build: CHANGELOG.md says how to change them" },
         { ER_CON_COUNT_ERROR, "; raise max_connections on the server" },
         { ER_OPTION_PREVENTS_STATEMENT, "; name one in the URL that may be written, the master of its replicas" },
         { ER_BINLOG_CREATE_ROUTINE_NEED_SUPER, "; set log_bin_trust_function_creators = 1 on the server" },

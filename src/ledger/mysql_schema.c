@@ -421,7 +421,11 @@ static enum fault migrations_run(struct ledger *ledger)
     }
     if (fault != FAULT_NONE) return fault;
     if (found.row && found.changing == 0 && found.version >= 0 && found.version < MYSQL_SCHEMA_VERSION) {
-        if (found.version > 0) log_info("ledger", "%s: changing the schema", ledger->path);
+        if (found.version > 0)
+            log_warn("ledger",
+                     "%s: changing the tables, which may take minutes; a server that is killed meanwhile leaves them half "
+                     "changed",
+                     ledger->path);
         for (int64_t version = found.version; version < MYSQL_SCHEMA_VERSION && fault == FAULT_NONE; version++)
             fault = migrate(ledger, &migrations[version]);
         if (fault == FAULT_NONE) fault = standing_read(ledger, &found);

@@ -6,6 +6,7 @@ import itertools
 import pathlib
 import re
 import signal
+import socket
 import threading
 import time
 
@@ -106,6 +107,56 @@ def test_a_server_behind_a_proxy_takes_its_leave(own_server):
         assert server.wait(30) == 0
         shop.close()
     assert len(server.ledger().orders(sale)) == 11
+
+
+def connected_until_closed(server, stack):
+    """Connections made one after the other until there is nobody to connect to, and when."""
+    made = []
+    with contextlib.suppress(OSError):
+        while True:
+            client = stack.enter_context(Client(server))
+            client.sock = socket.create_connection(("127.0.0.1", server.port), 0.3)
+            client.sock.settimeout(30)
+            made.append((client, time.monotonic()))
+            time.sleep(0.01)
+    return made
+
+
+def test_a_request_on_a_connection_that_a_proxy_has_just_made_is_waited_for(own_server):
+    """Also where it comes a fifth of a second later, when nobody can connect any more. On a machine that stands still in that moment nothing is shown."""
+    for _ in range(5):
+        server = own_server("--proxies", "127.0.0.1", "--drain-ms-max", 3000)
+        with contextlib.ExitStack() as stack:
+            shop = Shop(server)
+            sale = shop.sale(stock=1000)["id"]
+            server.process.send_signal(signal.SIGTERM)
+            last = connected_until_closed(server, stack)[-20:]
+            late_s = 0
+            for n, (client, at) in enumerate(last):
+                time.sleep(max(0, at + 0.2 - time.monotonic()))
+                client.send(request_bytes("POST", f"/v1/sales/{sale}/grabs", None, shop.buyer(f"b{n}")))
+                late_s = max(late_s, time.monotonic() - at)
+            if late_s > 0.8:
+                server.wait(30)
+                continue
+            for client, _ in last:
+                closes(client.receive(), 201)
+            assert server.wait(30) == 0
+            return
+    raise AssertionError("the machine stood still five times")
+
+
+def test_a_server_that_is_told_twice_to_stop_takes_none(own_server):
+    server = own_server("--proxies", "127.0.0.1", "--drain-ms-max", 600000)
+    with server.connect() as client:
+        client.get("/readyz")
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        while client.get("/readyz").status == 200:
+            time.sleep(0.01)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait(30) == 0
+    assert time.monotonic() - began < LEAVE_S
 
 
 def test_a_server_that_no_proxy_has_asked_takes_none(own_server):

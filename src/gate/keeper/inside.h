@@ -239,8 +239,8 @@ enum fault stream_unfiled(struct keeper *keeper, uint64_t sale_id, uint64_t *cou
 /* rebuild.c: puts a sale into Redis as the ledger has it, if it is not there, or anyway. True: it stands there now. */
 bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
 
-/* A sale that the ledger does not know goes from Redis, under the lock that whoever makes it now needs to build it. False:
- * another has that lock, the ledger knows the sale by now, or nobody could say. */
+/* A sale that the ledger does not know goes from Redis, under the lock that whoever makes it now needs to build it. True:
+ * it is gone, or the ledger knows it by now. False: another has that lock, or nobody could say. */
 bool sale_drop(struct keeper *keeper, uint64_t sale_id);
 
 /* round.c: looks at every sale. */

@@ -353,8 +353,8 @@ bool sale_drop(struct keeper *keeper, uint64_t sale_id)
     bool found;
     sale_lock_init(&lock, keeper, sale_id);
     if (!lock_take(&lock, keeper)) return false;
-    bool done = keeper_row(keeper, sale_id, &row, &found) && !found && lock_keep(&lock, keeper) &&
-                sale_unlink(keeper, sale_id);
+    bool done = keeper_row(keeper, sale_id, &row, &found) &&
+                (found || (lock_keep(&lock, keeper) && sale_unlink(keeper, sale_id)));
     lock_release(&lock, keeper);
     return done;
 }
