@@ -433,6 +433,7 @@ def test_without_its_webhook_a_seller_is_told_nothing(shop, receiver):
     assert shop.client.request("DELETE", "/v1/webhook", None, shop.seller_token).status == 204
     problem(shop.client.get("/v1/webhook", shop.seller_token), 404, "NO_SUCH_WEBHOOK")
     shop.win(sale, "cat")
+    assert len(shop.client.get(f"/v1/orders?sale={sale}", shop.seller_token).json()["items"]) == 3  # filed: what is told is decided then
     receiver.start()
     again = hook(shop, receiver.url())
     assert again["secret"] not in (None, secret)
