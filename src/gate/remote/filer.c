@@ -191,12 +191,13 @@ static size_t batch_send(struct filer_thread *self, size_t count, size_t first)
 /* The same of those that are filed. */
 static size_t batch_filed(struct filer_thread *self, size_t count, size_t filed)
 {
+    struct kept *kept = self->filer->options.kept;
     for (size_t i = 0; i < filed; i++) {
         struct filer_job *job = self->jobs[i];
         job->take.result = self->takes[i].result;
         job->take.there = self->takes[i].there;
         job->fault = FAULT_NONE;
-        kept_remove(self->filer->options.kept, sale_of(job));
+        if (kept_any(kept)) kept_remove(kept, sale_of(job));
     }
     return batch_send(self, count, filed);
 }
@@ -303,8 +304,11 @@ static void batch_file(struct filer_thread *self, size_t count)
 {
     struct filer *filer = self->filer;
     bool failed = false;
-    count = batch_spare(self, count);
-    struct way way = { .apart = batch_has_kept(self, count) };
+    struct way way = { .apart = false };
+    if (kept_any(filer->options.kept)) {
+        count = batch_spare(self, count);
+        way.apart = batch_has_kept(self, count);
+    }
     for (uint32_t pause_ms = PAUSE_MS_MIN; count > 0;) {
         size_t part = way.apart ? batch_gather(self, count) : count;
         enum fault fault = batch_part(self, part, &way);

@@ -224,7 +224,8 @@ static struct slice text_keep(char *out, size_t size, struct slice text)
 /* While the ledger cannot be asked, or not about this sale, nothing is sold that would have to be told by it. */
 static bool ledger_is_away(const struct remote *remote, uint64_t sale_id)
 {
-    return remote->options.ack == GATE_ACK_LEDGER && (filer_failing(remote->filer) || kept_now(&remote->kept, sale_id));
+    return remote->options.ack == GATE_ACK_LEDGER &&
+           (filer_failing(remote->filer) || (kept_any(&remote->kept) && kept_now(&remote->kept, sale_id)));
 }
 
 static bool grab_is_well_formed(const struct grab *grab)

@@ -29,10 +29,10 @@ bool kept_since(const struct kept *kept, uint64_t since_ms)
     return atomic_load_explicit(&kept->waited_ms, memory_order_relaxed) > since_ms;
 }
 
-/* The place of a sale; KEPT_MAX: it has none. On the way of every grab: nearly always there are none at all. */
+/* The place of a sale; KEPT_MAX: it has none. */
 static uint32_t row_find(const struct kept *kept, uint64_t sale_id)
 {
-    uint32_t at = atomic_load_explicit(&kept->count, memory_order_relaxed) > 0 ? 0 : KEPT_MAX;
+    uint32_t at = 0;
     while (at < KEPT_MAX && atomic_load_explicit(&kept->rows[at].sale_id, memory_order_relaxed) != sale_id) at++;
     return at;
 }

@@ -43,6 +43,11 @@ enum kept_state {
 enum kept_state kept_miss(struct kept *kept, uint64_t sale_id, uint64_t standing, uint64_t now_ms);
 /* It was had. */
 void kept_remove(struct kept *kept, uint64_t sale_id);
+/* Whether there is any at all: nearly always there is none, and nobody need be looked up. */
+static inline bool kept_any(const struct kept *kept)
+{
+    return atomic_load_explicit(&kept->count, memory_order_relaxed) > 0;
+}
 bool kept_has(const struct kept *kept, uint64_t sale_id); /* for sure */
 bool kept_now(const struct kept *kept, uint64_t sale_id); /* and it is left alone */
 
