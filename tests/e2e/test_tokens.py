@@ -6,7 +6,7 @@ import time
 
 import jwt
 import pytest
-from harness import Shop, base64url, claims_of, eventually, keys_of, mint_name, problem, token_sign, unhurried
+from harness import ON_REDIS, Shop, base64url, claims_of, eventually, keys_of, mint_name, problem, token_sign, unhurried
 
 
 def sign(server, claims=None, header=None, **more):
@@ -183,7 +183,8 @@ def test_a_token_ends_on_its_second(shop, server):
     token = unhurried(taken)
     eventually(lambda: shop.client.get("/v1/orders", token).status != 200)
     problem(shop.client.get("/v1/orders", token), 401)
-    assert int(time.time()) >= int(jwt.decode(token, options={"verify_signature": False})["exp"]), "before its time"
+    apart_s = 0.05 if ON_REDIS else 0  # a node goes by the clock of Redis as it has heard it
+    assert time.time() + apart_s >= int(jwt.decode(token, options={"verify_signature": False})["exp"]), "before its time"
 
 
 def test_a_ring_of_keys_signs_with_the_first_and_knows_the_others(own_server):
