@@ -29,12 +29,13 @@ struct ledger_take {
     struct decision decision; /* WON, TOKEN_GIVEN, STOCK_ADDED (below 0) or RETAKEN. seq: a number made by the node, of the
                                  order, the token (its nonce) or the withdrawal */
     uint64_t epoch;
+    bool again; /* the gate has told it before, so that most likely it is filed */
     enum take_result result;
     struct order there; /* also where an order is REFUSED and there */
 };
-/* One transaction for all. Those of a sale are filed in the order they come in: a token before the win that spends it. A
- * fault: nothing is known of any of them; file them again. The counts of the sales after it are not read back: the gate's
- * are fresher. */
+/* One transaction for all. Those of a sale are filed in the order they come in, a token before the win that spends it; what
+ * comes again is looked up behind the others. A fault: nothing is known of any of them; file them again. The counts of the
+ * sales after it are not read back: the gate's are fresher. */
 enum fault ledger_takes(struct ledger *ledger, struct ledger_take *takes, size_t count) MUST_USE;
 /* The same where others may keep the rows of these sales: they are asked for some times within some milliseconds, and waited
  * for by nobody. FAULT_TIMEOUT: they were not to be had. (A file has one lock for all, which is waited for.) */

@@ -25,6 +25,7 @@ static int turn_compare(const void *a, const void *b)
 {
     const struct turn *one = a, *two = b;
     if (one->sale_id != two->sale_id) return one->sale_id < two->sale_id ? -1 : 1;
+    if (one->take->again != two->take->again) return one->take->again ? 1 : -1;
     return one->take < two->take ? -1 : one->take > two->take;
 }
 
@@ -334,7 +335,8 @@ static enum fault plain_count(struct ledger *ledger, const struct turn *turns, s
     for (; fault == FAULT_NONE && tally->there && !tally->refused && *plain < count; ++*plain) {
         const struct ledger_take *take = turns[*plain].take;
         const struct decision *d = &take->decision;
-        if (d->sale_id != turns[0].sale_id || d->kind != DECISION_WON || take->epoch != tally->epoch) break;
+        bool plain_win = d->kind == DECISION_WON && !take->again;
+        if (d->sale_id != turns[0].sale_id || !plain_win || take->epoch != tally->epoch) break;
         units += d->won.units;
         if (units > units_left(tally)) break;
     }

@@ -217,6 +217,7 @@ static void take_describe(struct flight *flight)
 {
     struct ledger_take *take = &flight->job.take;
     take->epoch = flight->epoch;
+    take->again = flight->entry[0] == '\0';
     if (flight->kind == FLIGHT_GRAB) {
         take->decision = decision_of_win(&flight->order);
     } else {

@@ -157,6 +157,41 @@ static void no_more_is_taken_than_there_is(void **state)
     stand_adds_up(stand);
 }
 
+/* Where it is not filed after all, it is; and one that was won after it, in the same transaction, has its place. */
+static void what_comes_again_is_filed_once(void **state)
+{
+    struct stand *stand = *state;
+    struct sale_terms terms = stand_terms("again", 1, 0);
+    uint64_t sale = stand_sale(stand, &terms, 4), epoch = stand_epoch(stand, sale);
+    struct ledger_take first = stand_win(stand, sale, "b1", epoch), lost = stand_win(stand, sale, "b2", epoch);
+    assert_int_equal(stand_file(stand->a, &first), TAKE_FILED);
+    struct ledger_take takes[6] = { first, stand_win(stand, sale, "b3", epoch), lost, stand_win(stand, sale, "b4", epoch),
+                                    lost,  stand_win(stand, sale, "b5", epoch) };
+    takes[0].again = takes[2].again = takes[4].again = true;
+    takes[0].result = TAKE_STALE;
+    assert_int_equal(ledger_takes(stand->b, takes, 6), FAULT_NONE);
+    assert_int_equal(takes[0].result, TAKE_FILED_BEFORE);
+    assert_string_equal(takes[0].there.buyer, "b1");
+    assert_int_equal(takes[1].result, TAKE_FILED);
+    assert_int_equal(takes[3].result, TAKE_FILED);
+    assert_int_equal(takes[5].result, TAKE_FILED);
+    /* The ledger has the last word: all is sold, whatever the gate has told. */
+    assert_int_equal(takes[2].result, TAKE_SOLD_OUT);
+    assert_int_equal(takes[4].result, TAKE_SOLD_OUT);
+    assert_counts(stand_read(stand, sale), 0, 0, 4);
+
+    terms = stand_terms("once more", 1, 0);
+    sale = stand_sale(stand, &terms, 4);
+    epoch = stand_epoch(stand, sale);
+    struct ledger_take more = stand_win(stand, sale, "b1", epoch);
+    struct ledger_take both[2] = { more, more };
+    both[0].again = true;
+    assert_int_equal(ledger_takes(stand->a, both, 2), FAULT_NONE);
+    assert_int_equal(both[0].result, TAKE_FILED_BEFORE);
+    assert_int_equal(both[1].result, TAKE_FILED);
+    stand_adds_up(stand);
+}
+
 static struct ledger_take token_take(struct stand *stand, uint64_t sale_id, const char *buyer, uint64_t epoch)
 {
     struct ledger_take take = stand_win(stand, sale_id, buyer, epoch);
@@ -403,6 +438,7 @@ int main(void)
         TEST(a_key_wins_once),
         TEST(a_buyer_wins_no_more_than_allowed),
         TEST(no_more_is_taken_than_there_is),
+        TEST(what_comes_again_is_filed_once),
         TEST(tokens_are_given_within_their_number_and_spent_once),
         TEST(a_win_brings_the_token_that_it_has_spent),
         TEST(stock_is_withdrawn_once),
