@@ -24,7 +24,8 @@ enum take_result {
     TAKE_REFUSED,      /* its token is spent or another's, or none are left to be given; its order is not as it should be, or
                           something else has its number; there is no such sale; or it was refused before, in this epoch */
 };
-#define LEDGER_TAKES_MAX 512 /* at a time */
+const char *take_result_text(enum take_result result); /* for the log, after a colon */
+#define LEDGER_TAKES_MAX 512                           /* at a time */
 struct ledger_take {
     struct decision decision; /* WON, TOKEN_GIVEN, STOCK_ADDED (below 0) or RETAKEN. seq: a number made by the node, of the
                                  order, the token (its nonce) or the withdrawal */

@@ -11,7 +11,22 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* In the order of their sales, and of their coming within a sale: nodes that lock several sales lock them in one order. */
+const char *take_result_text(enum take_result result)
+{
+    static const char *const texts[] = {
+        [TAKE_FILED] = "it is filed",
+        [TAKE_FILED_BEFORE] = "it was filed before",
+        [TAKE_STALE] = "its epoch is over",
+        [TAKE_REPEATED] = "its key has won before",
+        [TAKE_ALREADY_WON] = "its buyer has as many orders as the sale allows",
+        [TAKE_SOLD_OUT] = "fewer units are left than it takes",
+        [TAKE_REFUSED] = "its token, its order, its number or its sale is not what it should be, or it was refused before",
+    };
+    return texts[result];
+}
+
+/* In the order of their sales, and of their coming within a sale: nodes that lock several sales lock them in one order.
+ * Those that come again are last, for each would part those that are written together. */
 struct turn {
     uint64_t sale_id;
     struct ledger_take *take;

@@ -198,8 +198,8 @@ static void entry_judge(struct keeper *keeper, struct batch *batch, const struct
                  ask->sale_id, entry->take.decision.seq, entry->take.epoch);
         ask->lapsed++;
     } else {
-        log_warn("keeper", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given (%d)", ask->sale_id,
-                 entry->take.decision.seq, (int)entry->take.result);
+        log_warn("keeper", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given: %s", ask->sale_id,
+                 entry->take.decision.seq, take_result_text(entry->take.result));
         ask->refused++;
         undone = !ask->shut && entry_undo(keeper, ask->sale_id, entry);
     }

@@ -272,8 +272,8 @@ void change_taken(struct change *change, void (*again)(struct change *change), v
     case TAKE_ALREADY_WON:
     case TAKE_SOLD_OUT:
     case TAKE_REFUSED:
-        log_warn("gate", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given (%d)", change->sale_id,
-                 take->decision.seq, (int)take->result);
+        log_warn("gate", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given: %s", change->sale_id,
+                 take->decision.seq, take_result_text(take->result));
         undo(change);
     }
 }

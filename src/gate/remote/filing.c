@@ -152,8 +152,8 @@ static void take_judged(struct flight *flight)
                     flight->kind == FLIGHT_GRAB && flight->order.token_nonce != 0 ? VERDICT_TOKEN_INVALID : VERDICT_BUSY);
         break;
     }
-    log_warn("gate", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given (%d)", flight->sale_id,
-             take->decision.seq, (int)take->result);
+    log_warn("gate", "sale %" PRIu64 ": the ledger refused %" PRIu64 ", which the gate had given: %s", flight->sale_id,
+             take->decision.seq, take_result_text(take->result));
     take_undo(flight);
 }
 
