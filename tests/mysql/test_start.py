@@ -157,6 +157,8 @@ def test_a_binary_log_that_is_not_synced_is_refused(own_server):
     ("UPDATE meta SET version = version + 1, works_from = version", "by a newer release; start that one"),
     ("UPDATE meta SET works_from = version + 1, changing = 1", "by a newer release; start that one"),
     ("DROP TABLE meta", "has tables, but no table meta; name an empty one"),
+    ("DROP TABLE tokens", "lacks the table tokens: put it back from a copy"),
+    ("RENAME TABLE orders TO orders_of_before", "lacks the table orders: put it back from a copy"),
 ])
 def test_a_schema_that_is_not_whole_is_refused_and_left_alone(at, tampering, words):
     server = at()
