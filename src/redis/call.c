@@ -65,22 +65,43 @@ void call_begin(struct redis_client *client, struct redis_call *call, uint32_t t
     client_ticks(client);
 }
 
+static void call_tell(struct redis_client *client, struct redis_call *call, const struct redis_reply *reply)
+{
+    call->state.stage = CALL_NONE;
+    if (!call->state.inner) {
+        assert(client->in_flight > 0);
+        client->in_flight--;
+        atomic_store_explicit(&client->in_flight_seen, client->in_flight, memory_order_relaxed);
+        atomic_fetch_add_explicit(&client->counts[call->result], 1, memory_order_relaxed);
+    }
+    call->done(call, reply);
+}
+
 void call_finish(struct redis_client *client, struct redis_call *call, enum redis_result result,
                  const struct redis_reply *reply)
 {
     call_leave(client, call);
     wheel_remove(&client->deadlines, &call->state.deadline);
-    bool inner = call->state.inner;
-    call->state.stage = CALL_NONE;
     call->state.node = NULL;
     call->result = result;
-    if (!inner) {
-        assert(client->in_flight > 0);
-        client->in_flight--;
-        atomic_store_explicit(&client->in_flight_seen, client->in_flight, memory_order_relaxed);
-        atomic_fetch_add_explicit(&client->counts[result], 1, memory_order_relaxed);
+    if (!client->calling || call->state.inner) {
+        call_tell(client, call, reply);
+        return;
     }
-    call->done(call, reply);
+    assert(reply == NULL); /* nothing is read meanwhile */
+    call->state.stage = CALL_ENDED;
+    call_list_add(&client->ended, call);
+    client_hurry(client);
+}
+
+/* Whoever is told may ask again: that is for the next turn. */
+void call_tell_ended(struct redis_client *client)
+{
+    for (uint32_t count = client->ended.count; count > 0; count--) {
+        struct redis_call *call = client->ended.first;
+        call_list_remove(&client->ended, call);
+        call_tell(client, call, NULL);
+    }
 }
 
 void redis_call(struct redis_client *client, struct redis_call *call)
@@ -90,23 +111,22 @@ void redis_call(struct redis_client *client, struct redis_call *call)
     assert(call->script >= REDIS_NO_SCRIPT && call->script < (int)options->scripts_count);
     call->state.inner = false;
     atomic_fetch_add_explicit(&client->calls, 1, memory_order_relaxed);
-    if (client->closing || client->in_flight >= options->in_flight_max) {
-        call->result = client->closing ? REDIS_DOWN : REDIS_BUSY;
-        call->lineage = "";
-        call->connection = 0;
-        atomic_fetch_add_explicit(&client->counts[call->result], 1, memory_order_relaxed);
-        call->done(call, NULL);
-        return;
-    }
+    bool busy = client->in_flight >= options->in_flight_max;
     client->in_flight++;
     atomic_store_explicit(&client->in_flight_seen, client->in_flight, memory_order_relaxed);
+    client->calling = !client->closing;
     call_begin(client, call, call->time_ms > 0 ? call->time_ms : options->call_ms);
-    call_route(client, call);
+    if (busy && !client->closing)
+        call_finish(client, call, REDIS_BUSY, NULL);
+    else
+        call_route(client, call);
+    client->calling = false;
 }
 
 void redis_call_wait(struct redis_client *client, struct redis_call *call)
 {
     redis_call(client, call);
+    call_tell_ended(client); /* at once: nobody else is being answered */
     while (call->state.stage != CALL_NONE) uv_run(client->loop, UV_RUN_ONCE);
 }
 

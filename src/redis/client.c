@@ -10,19 +10,32 @@
 static void flush_turn(uv_prepare_t *handle)
 {
     struct redis_client *client = handle->data;
+    client->hurried = false;
     while (client->dirty != NULL) {
         struct link *link = client->dirty;
         client->dirty = link->next_dirty;
         link->dirty = false;
         link_flush(link);
     }
-    uv_idle_stop(&client->hurry);
+    /* Whom a link that was lost has told may have asked for more. */
+    if (!client->hurried && client->ended.first == NULL) uv_idle_stop(&client->hurry);
 }
 
-/* Its being there is all it does: the loop does not rest, and comes to the flush. */
+/* While it is there the loop does not rest, and comes to the flush. */
 static void hurry_turn(uv_idle_t *handle)
 {
-    (void)handle;
+    call_tell_ended(handle->data);
+}
+
+void client_hurry(struct redis_client *client)
+{
+    client->hurried = true;
+    if (!uv_is_active((uv_handle_t *)&client->hurry)) uv_idle_start(&client->hurry, hurry_turn);
+}
+
+void redis_client_hurry(struct redis_client *client)
+{
+    if (!client->closing) client_hurry(client);
 }
 
 void client_dirty(struct redis_client *client, struct link *link)
@@ -31,7 +44,7 @@ void client_dirty(struct redis_client *client, struct link *link)
     link->dirty = true;
     link->next_dirty = client->dirty;
     client->dirty = link;
-    if (!uv_is_active((uv_handle_t *)&client->hurry)) uv_idle_start(&client->hurry, hurry_turn);
+    client_hurry(client);
 }
 
 void client_clean(struct redis_client *client, struct link *link)
@@ -153,6 +166,7 @@ void redis_client_close(struct redis_client *client)
     client->closing = true;
     while (client->parked.first != NULL) call_finish(client, client->parked.first, REDIS_DOWN, NULL);
     while (client->nodes_count > 0) node_close(client->nodes[client->nodes_count - 1]);
+    call_tell_ended(client);
     assert(client->in_flight == 0);
     redis_leave(client->redis, client);
     uv_close((uv_handle_t *)&client->flush, handle_closed);

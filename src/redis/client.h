@@ -89,7 +89,9 @@ struct redis_client {
     uv_loop_t *loop;
     struct redis_client *next; /* under the lock */
     uv_prepare_t flush;
-    uv_idle_t hurry; /* while something was put after the flush of this turn */
+    uv_idle_t hurry; /* while something has to be done in the next turn, and the loop must not rest before it */
+    bool hurried;    /* since the flush of this turn began */
+    bool calling;    /* within redis_call(), where nobody is told anything */
     uv_timer_t tick; /* while there are deadlines */
     uint64_t ticked_ms;
     uv_timer_t look; /* the next time to ask where the masters are */
@@ -113,6 +115,7 @@ struct redis_client {
     uint32_t question_next;
     uint32_t in_flight;
     struct call_list parked;
+    struct call_list ended; /* within redis_call(): they are told in the next turn */
 
     /* Read by any thread. */
     _Atomic uint64_t counts[REDIS_UNKNOWN + 1], calls, repeats, reconnects, latency_us;
@@ -132,6 +135,7 @@ void redis_leave(struct redis *redis, struct redis_client *client);
 void client_handle_closed(struct redis_client *client);            /* one of its handles has been closed */
 void client_dirty(struct redis_client *client, struct link *link); /* something was put on it */
 void client_clean(struct redis_client *client, struct link *link);
+void client_hurry(struct redis_client *client);
 void client_ticks(struct redis_client *client);                    /* there is a deadline */
 uint32_t client_dice(struct redis_client *client, uint32_t below); /* 0 to below - 1 */
 /* After so many failures in a row: doubled from ms_min up to ms_max, then between half and all of it by dice, so that what
@@ -140,7 +144,7 @@ uint64_t client_backoff_ms(struct redis_client *client, uint32_t failures, uint3
 void client_count_masters(struct redis_client *client);
 
 /* call.c. A call's stages; only call.c and node.c change them. */
-enum call_stage { CALL_NONE, CALL_WAITING, CALL_SENT, CALL_PARKED };
+enum call_stage { CALL_NONE, CALL_WAITING, CALL_SENT, CALL_PARKED, CALL_ENDED };
 void call_begin(struct redis_client *client, struct redis_call *call, uint32_t time_ms);
 void call_route(struct redis_client *client, struct redis_call *call);
 void call_leave(struct redis_client *client, struct redis_call *call); /* out of whatever list it waits in */
@@ -149,6 +153,7 @@ void call_finish(struct redis_client *client, struct redis_call *call, enum redi
                  const struct redis_reply *reply);
 void call_answered(struct redis_node *node, struct redis_call *call, const struct link_entry *entry,
                    const struct redis_reply *reply);
+void call_tell_ended(struct redis_client *client); /* those that have ended so far */
 void call_list_add(struct call_list *list, struct redis_call *call);
 void call_list_remove(struct call_list *list, struct redis_call *call);
 void call_turn(struct redis_client *client, uint64_t now_ms); /* deadlines and retries that are due */

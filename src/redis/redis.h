@@ -133,9 +133,10 @@ struct redis_call {
     bool fresh;        /* the server is asked before it whether its lineage is still so: if not, there is no answer */
     bool lenient; /* when its time is over it is UNKNOWN, and the connection stays: for what may be late and nobody minds */
     bool holds;   /* nothing else is answered on its connection meanwhile (WAIT): nobody behind it is late before it is */
-    /* Just once, on the loop's thread, maybe before redis_call() returns (BUSY and DOWN do that). The reply is NULL unless
-     * ANSWERED, FAILED or REFUSED. The call may be used again, or its memory be given back, from here on; whoever makes it
-     * again because it was BUSY or DOWN waits a little first. */
+    /* Just once, on the loop's thread, and never within redis_call(), whosever call that is: who makes one may be in the
+     * midst of an answer to somebody else. (On a client that was closed it is.) The reply is NULL unless ANSWERED, FAILED or
+     * REFUSED. The call may be used again, or its memory be given back, from here on; whoever makes it again because it was
+     * BUSY or DOWN waits a little first. */
     void (*done)(struct redis_call *call, const struct redis_reply *reply);
 
     /* For done(). */
@@ -158,7 +159,9 @@ bool redis_client_reaches(struct redis_client *client, struct slice key);
 
 /* argv and key stay as they are until done. No memory is taken for a call but what buffers grow by. */
 void redis_call(struct redis_client *client, struct redis_call *call);
-/* The same, and runs the loop until it is done: for tools, on a loop that nobody else runs. */
+/* The loop comes to its next turn without resting. */
+void redis_client_hurry(struct redis_client *client);
+/* The same as redis_call(), and runs the loop until it is done: for tools, on a loop that nobody else runs. */
 void redis_call_wait(struct redis_client *client, struct redis_call *call);
 
 #endif

@@ -4,7 +4,9 @@ A database of the module's own, which its tests end and stop; a Redis for each s
 
 import collections
 import contextlib
+import os
 import re
+import signal
 import time
 
 import databases
@@ -269,6 +271,47 @@ def test_without_redis_nobody_waits_and_the_sale_goes_on_when_it_is_back(db, how
             assert answer.status == 201, answer
             wins[answer.json()["order"]["no"]] = buyer
         assert known(exact(nodes, sale, wins)) == wins
+
+
+@contextlib.contextmanager
+def in_one_turn(server):
+    """What is sent meanwhile is read in one turn of the loop, in this order."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield lambda send, data: (send(data), time.sleep(0.02))
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+def grabs_of(sale, buyers):
+    return b"".join(resp.command("SALE.GRAB", sale, buyer) for buyer in buyers)
+
+
+@pytest.mark.parametrize("ack", ["ledger", "gate"])
+def test_without_redis_each_hears_the_answers_to_its_own_questions(db, ack):
+    """Grabs of several connections that are asked together all end when there is nobody to ask, while some have other answers still to come."""
+    with Nodes("--ack", ack, "--reactors", "1", database=db.database()) as nodes:
+        server = nodes.start()
+        shop = Shop(server)
+        sale, tokens = shop.sale(stock=400)["id"], [server.token("ann"), server.token("bob")]
+        with resp.Peer(server) as one, resp.Peer(server) as two, server.connect() as ann, server.connect() as bob:
+            assert one.grabs(sale, ["first"])[0][0] == "WON" and two.ask("PING") == "PONG"
+            assert ann.get("/healthz").status == bob.get("/healthz").status == 200
+            with away(nodes.own, "killed"):
+                unready(shop, "Redis")
+                for turn in range(10):
+                    with in_one_turn(server) as put:
+                        put(ann.send, request_bytes("POST", f"/v1/sales/{sale}/grabs", None, tokens[0]))
+                        put(one.send, grabs_of(sale, [f"a{turn}-{i}" for i in range(10)]))
+                        put(two.send, resp.command("ECHO", f"hello {turn}") + grabs_of(sale, [f"b{turn}-{i}" for i in range(10)]) + resp.command("ECHO", f"bye {turn}"))
+                        put(bob.send, request_bytes("GET", "/nowhere") + request_bytes("POST", f"/v1/sales/{sale}/grabs", None, tokens[1]))
+                    assert {one.reply().code for _ in range(10)} <= {"BUSY", "OUTCOME_UNKNOWN"}
+                    assert two.reply() == f"hello {turn}"
+                    assert {two.reply().code for _ in range(10)} <= {"BUSY", "OUTCOME_UNKNOWN"}
+                    assert two.reply() == f"bye {turn}"
+                    assert ann.receive().status == 503
+                    assert [bob.receive().status, bob.receive().status] == [404, 503]
+            back(shop)
 
 
 @pytest.mark.parametrize("setting, ill, well, sentence", [("maxmemory", 1_000_000, 0, "raise its maxmemory"), ("min-replicas-to-write", 1, 0, "min-replicas-to-write")])
