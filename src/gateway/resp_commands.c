@@ -87,7 +87,7 @@ void resp_verdict(struct resp_call *call, enum verdict verdict)
                                     "no more can be withdrawn than is available, nor more offered than 1000000000" },
         [VERDICT_BAD_INPUT] = { PROBLEM_BAD_INPUT, "a name or a key is not what can be kept" },
         [VERDICT_BUSY] = { PROBLEM_BUSY, "nothing was taken; try again" },
-        [VERDICT_UNKNOWN] = { PROBLEM_OUTCOME_UNKNOWN, "ask again once the server is back" },
+        [VERDICT_UNKNOWN] = { PROBLEM_OUTCOME_UNKNOWN, "it may have been done: ask again, for a grab with its KEY" },
     };
     assert(errors[verdict].detail != NULL);
     resp_problem(call, errors[verdict].problem, errors[verdict].detail);

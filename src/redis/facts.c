@@ -165,6 +165,10 @@ void facts_explain(const struct facts_question *question, const char *asked, str
             "%s at %s does not let its user run %s: its ACL must allow +@all -@dangerous +info, that command and the keys "
             "of redis_prefix.",
             who, at, asked);
+    } else if (has(error, "DB index is out of range")) {
+        snprintf(sentence, REDIS_SENTENCE_BYTES,
+                 "%s at %s has no database of that number: put another at the end of the URL, or raise its `databases`.",
+                 who, at);
     } else if (begins(error, "OOM")) {
         snprintf(sentence, REDIS_SENTENCE_BYTES, "%s at %s has no memory left for %s: raise its maxmemory.", who, at, asked);
     } else {

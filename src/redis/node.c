@@ -263,7 +263,8 @@ void node_lost(struct redis_node *node, const char *why)
 void node_garbled(struct redis_node *node, const char *why)
 {
     char what[REDIS_SENTENCE_BYTES / 2];
-    snprintf(what, sizeof(what), "what answers there does not speak as Redis does (%.100s)", why);
+    snprintf(what, sizeof(what), "what answers there does not speak as Redis does (%.100s): check the address in the URL",
+             why);
     if (node->state == NODE_GREETING) sentence_at(node, node->client->unfit, what);
     node_lost(node, what);
 }

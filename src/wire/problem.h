@@ -65,7 +65,7 @@
     ROW(HEAD_TOO_LARGE, 431, "Head too large", "Send at most 64 headers and 8192 bytes of them.")                           \
     ROW(BUSY, 503, "Busy", "Try again after the seconds in Retry-After; nothing was taken.")                                \
     ROW(OUTCOME_UNKNOWN, 503, "Outcome unknown",                                                                            \
-        "Ask again with the same Idempotency-Key, or look at your orders, once the server is back.")                        \
+        "It may have been done: ask again with the same Idempotency-Key, or look at your orders.")                          \
     ROW(NOT_READY, 503, "Not ready", "The server is starting or stopping; try again shortly.")                              \
     ROW(LINE_TIMEOUT, 504, "Waited too long", "Your turn did not come in time and nothing was taken; try again.")           \
     ROW(FAILED, 500, "Internal error", "Try again; the log of the server says what happened.")

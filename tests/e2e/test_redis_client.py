@@ -294,7 +294,7 @@ UNFIT = {
     "a Sentinel": (lambda: RedisServer(sentinel=True), "redis://{0}", {}, "config {0} is a Sentinel, not a Redis that holds data"),
     "no Sentinel": (RedisServer, "redis+sentinel://{0}/shop", {}, "config {0} is not a Sentinel but a Redis that holds data"),
     "an unknown master": (lambda: RedisServer(sentinel=True), "redis+sentinel://{0}/shop", {}, "config The Sentinel at {0} watches no master called shop"),
-    "no such database": (RedisServer, "redis://{0}/99", {}, "config Redis at {0} answers SELECT with: ERR DB index is out of range"),
+    "no such database": (RedisServer, "redis://{0}/99", {}, "config Redis at {0} has no database of that number"),
 }
 
 
