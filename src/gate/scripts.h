@@ -2,8 +2,8 @@
  * among themselves.
  *
  * The scripts are the files of gate/scripts, joined with their parts and embedded when the server is built (tools/lua-join).
- * Each runs alone and whole: it reads and judges first, and what it writes after that cannot fail. Needs Redis 6.2 or later,
- * or Valkey; every key is named in KEYS, so a cluster takes them too.
+ * Each runs alone and whole: it reads and judges first, and what it writes after that cannot fail. (grab does so for one
+ * after the other.) Needs Redis 6.2 or later, or Valkey; every key is named in KEYS, so a cluster takes them too.
  *
  * KEYS of those of a sale, all seven, in this order. P is the prefix; the braces put them on one machine of a cluster.
  *   P{sale:ID}:state   hash    terms, counts (packed, see below); loaded while a load is under way; claimed where a load
@@ -31,7 +31,7 @@
  *   STALE run epoch at                 it was loaded under another lineage, or another epoch
  *   LOADING run epoch at               a load began at that time and has not ended
  *   FULL at available                  the log has reached its bound: nothing was taken
- *   DAMAGED why                        what stands in Redis contradicts itself; nothing was written: load it anew
+ *   DAMAGED why                        what stands in Redis contradicts itself; nothing was written for it: load it anew
  *   NUMBER_TAKEN at available          (grab) another order has the number: two nodes have the same node number
  *   NOT_EXPIRED, REFUND_DUE            (retake) held: pay it; not to be taken again: the money goes back
  * BAD_INPUT stands alone. All other replies go on with: at (ms; the time of the script, Redis's own, never below that of the
@@ -40,7 +40,7 @@
  *   bulk strings                       everything else; all that may exceed 2^53
  *
  *  script   ARGV[3]…                                       reply after word, at, available
- *  grab     no buyer key made units nonce flags            WON REPEATED ALREADY_WON: grabs_left entry no line
+ *  grab     (no buyer key made units nonce flags)…         for each: WON REPEATED ALREADY_WON: grabs_left entry no line
  *  token    nonce buyer admission before                   DONE REPEATED: nonce entry; ALREADY_WON: "0" "" no line
  *  pay      no ref amount kind                             DONE AMOUNT_MISMATCH REPEATED ALREADY_PAID NOT_HELD:
  *                                                          "" "" no line
@@ -61,10 +61,12 @@
  * entry is the id of the log's entry, to be deleted once it is filed; "" where this call made none. Where line is told, it
  * is of the order as it now is.
  *
- * grab: verdicts as engine_decide_grab(), in its order. Before REPEATED comes WON with entry "" where this buyer's order of
- * this number is there already: asking again takes nothing. buyer "": nameless; made is the name that buyer_of() makes of
- * the key for those ("key:…" or "cut:…"; "" without a key); a claim is named by the script. nonce "0": none. flags: letters
- * b token_brought, a turned_away, t trusted, w won_first. BUSY: turned away, or nameless where the sale wants names.
+ * grab: 1 to GATE_GRABS_MAX of them, GATE_GRAB_WORDS for each, decided one after the other; the reply is an array of as many
+ * replies, in their order, or one for all (NOT_LOADED, STALE, LOADING, DAMAGED, BAD_INPUT where there are too few words or
+ * too many). Verdicts as engine_decide_grab(), in its order. Before REPEATED comes WON with entry "" where this buyer's
+ * order of this number is there already: asking again takes nothing. buyer "": nameless; made is the name that buyer_of()
+ * makes of the key for those ("key:…" or "cut:…"; "" without a key); a claim is named by the script. nonce "0": none. flags:
+ * letters b token_brought, a turned_away, t trusted, w won_first. BUSY: turned away, or nameless where the sale wants names.
  *
  * token: verdicts as engine_decide_token(). nonce is for a new one; before is token_ask's nonce, "0": none. A nonce whose
  * giving was answered is never brought again: once spent it would be given once more.
@@ -165,6 +167,8 @@ extern const struct redis_script gate_scripts[GATE_SCRIPT_COUNT];
 
 /* What follows is written into the scripts by its name, as the bounds of bounds.h are. */
 #define GATE_ITEMS_MAX 200
+#define GATE_GRABS_MAX 16
+#define GATE_GRAB_WORDS 7
 #define GATE_ID_BYTES_MAX 64
 #define GATE_LOG_MAX 100000000
 #define GATE_ADMISSION_OPEN 0

@@ -19,6 +19,7 @@ COUNTS = NUMBERS[:7]
 TERMS = NUMBERS[7:16]
 LOG_FIELDS = {kind: ["kind", "epoch", "at", *fields.split()]
               for kind, fields in re.findall(r'ROW\((\w+), "([\w ]*)"\)', HEADER.read_text())}
+GRABS_MAX, GRAB_WORDS = (int(re.search(rf"#define {name} (\d+)", HEADER.read_text()).group(1)) for name in ("GATE_GRABS_MAX", "GATE_GRAB_WORDS"))
 T0 = 4_000_000_000_000
 HELD, PAID, CANCELLED, EXPIRED, REFUND_DUE = range(5)
 RUN = "r" * 40
@@ -64,7 +65,9 @@ class Gate:
         self.shas = {path.stem: client.script_load(path.read_text()) for path in sorted(SCRIPTS.glob("*.lua"))}
 
     def run(self, name, keys, *args):
-        return self.redis.evalsha(self.shas[name], len(keys), *keys, *args)
+        """What one grab by itself is answered is told like what other scripts answer."""
+        answer = self.redis.evalsha(self.shas[name], len(keys), *keys, *args)
+        return answer[0] if name == "grab" and isinstance(answer[0], list) and len(answer) == 1 else answer
 
 
 class GateSale:
@@ -111,9 +114,17 @@ class GateSale:
         self.number += 1
         return str(self.number)
 
-    def grab(self, buyer="ann", units=1, key="", no=None, made=None, nonce="0", flags=""):
+    def grab_words(self, buyer="ann", units=1, key="", no=None, made=None, nonce="0", flags=""):
         made = ("key:" + key if key and not buyer else "") if made is None else made
-        return self.call("grab", no or self.next_no(), buyer, key, made, units, nonce, flags)
+        return [no or self.next_no(), buyer, key, made, units, nonce, flags]
+
+    def grab(self, *args, **more):
+        return self.call("grab", *self.grab_words(*args, **more))
+
+    def grabs(self, *several):
+        """In one call: what each is answered."""
+        answers = self.call("grab", *sum(several, []))
+        return [answers] if len(several) == 1 else answers
 
     def win(self, *args, **more):
         """The order."""

@@ -53,8 +53,12 @@ class Peer:
     def grabs(self, sale, buyers):
         """A grab of each buyer, in one pipeline; the word and the order that each hears of. Whom a busy machine tells to come again does so, and of one whose
         outcome was not known ALREADY_WON tells what it was: the word is UNSURE then."""
+        return self.grabs_of([(sale, buyer) for buyer in buyers])
+
+    def grabs_of(self, wishes):
+        """The same of (sale, buyer)."""
         heard = []
-        for buyer, answer in zip(buyers, self.pipeline([["SALE.GRAB", sale, buyer] for buyer in buyers])):
+        for (sale, buyer), answer in zip(wishes, self.pipeline([["SALE.GRAB", *wish] for wish in wishes])):
             end, unsure = time.monotonic() + 60, False
             while isinstance(answer, Error) and answer.code in ("BUSY", "OUTCOME_UNKNOWN") and time.monotonic() < end:
                 unsure = unsure or answer.code == "OUTCOME_UNKNOWN"

@@ -4,13 +4,14 @@ ledger, too.
 A failing run prints its seed: STAMPEDE_GATE_SEED repeats it."""
 
 import concurrent.futures
+import copy
 import os
 import random
 import threading
 
 import pytest
 from gate_model import Model, replay
-from gate_scripts import HELD, REFUND_DUE, T0, Gate, GateSale, Order, connect
+from gate_scripts import GRABS_MAX, HELD, REFUND_DUE, T0, Gate, GateSale, Order, connect
 from harness import Shop
 from redis_servers import RedisServer
 from resp import Error, Peer, pairs
@@ -50,13 +51,14 @@ class Walk:
         self.nos, self.undone = ["1"], False
         self.told = []  # what the ledger was the first to know: see replay()
 
-    def compare(self, answer, wanted, step):
-        """wanted: word, what follows available, and the order where one is told."""
+    def compare(self, answer, wanted, step, left=None):
+        """wanted: word, what follows available, and the order where one is told. left: units then, if it is not what is left now."""
+        left = self.model.left if left is None else left
         assert answer[0] == wanted[0], (step, answer, wanted)
         SEEN.add((step[0], answer[0]))
         if answer[0] == "BAD_INPUT":
             return
-        assert answer[1:3] == [self.model.now, self.model.left], (step, answer, self.model.left)
+        assert answer[1:3] == [self.model.now, left], (step, answer, left)
         if len(wanted) > 1:
             assert answer[3] == wanted[1], (step, answer, wanted)
         if len(wanted) > 2:
@@ -70,7 +72,7 @@ class Walk:
     def tell(self, *turned):
         self.told.append((self.sale.redis.xlen(self.sale.keys[6]), *turned))
 
-    def grab(self):
+    def grab_args(self):
         rng = self.rng
         buyer = rng.choice(BUYERS + [""] * (3 if self.model.admission == 0 else 1) + ["claim:2"] * (rng.random() < 0.1))
         again = rng.random() < 0.15
@@ -78,20 +80,28 @@ class Walk:
         before = self.model.orders.get(no)
         if again and before and rng.random() < 0.8:
             buyer = "" if before.buyer.startswith(("claim:", "key:")) else before.buyer
-            args = (no, buyer, before.units, before.key, before.nonce, "")
-        else:
-            nonce = rng.choice(["0", self.model.tokens.get(buyer, "0"), "5"]) if self.model.admission > 1 else "0"
-            args = (no, buyer, rng.randint(1, 4), rng.choice(KEYS), nonce, "".join(rng.sample("batw", rng.choice([0, 0, 0, 0, 1, 2]))))
-        wanted = self.model.grab(*args)
-        no, buyer, units, key, nonce, flags = args
-        answer = self.sale.grab(buyer, units, key, no, None, nonce, flags)
-        self.compare(answer, wanted, ("grab", args))
-        if answer[0] == "WON":
-            self.nos.append(no)
-            # The ledger refuses now and then, and the win never was.
-            if answer[4] and rng.random() < 0.06:
-                assert self.sale.undo(no, wanted[2].buyer, entry=answer[4])[0] == self.model.undo(no, wanted[2].buyer)[0] == "DONE"
-                self.undone = self.undone or wanted[2].nonce != "0"
+            return no, buyer, before.units, before.key, before.nonce, ""
+        nonce = rng.choice(["0", self.model.tokens.get(buyer, "0"), "5"]) if self.model.admission > 1 else "0"
+        return no, buyer, rng.randint(1, 4), rng.choice(KEYS), nonce, "".join(rng.sample("batw", rng.choice([0, 0, 0, 0, 1, 2])))
+
+    def grab(self):
+        """One or several in one call, decided one after the other: the next may have the number, the key or the token of the last."""
+        several, wanted = [], []
+        for _ in range(self.rng.choice([1, 1, 1, 2, 5, GRABS_MAX])):
+            args = self.grab_args()
+            wanted.append((args, self.model.grab(*args), self.model.left))
+            if wanted[-1][1][0] == "WON":
+                self.nos.append(args[0])
+            no, buyer, units, key, nonce, flags = args
+            several.append(self.sale.grab_words(buyer, units, key, no, None, nonce, flags))
+        answers = self.sale.grabs(*several)
+        assert len(answers) == len(several)
+        for answer, (args, told, left) in zip(answers, wanted):
+            self.compare(answer, told, ("grab", args, len(several)), left)
+        # The ledger refuses now and then, and the win never was.
+        if answer[0] == "WON" and answer[4] and self.rng.random() < 0.06:
+            assert self.sale.undo(args[0], told[2].buyer, entry=answer[4])[0] == self.model.undo(args[0], told[2].buyer)[0] == "DONE"
+            self.undone = self.undone or told[2].nonce != "0"
 
     def token(self):
         args = (self.sale.next_no(), self.rng.choice(BUYERS), self.rng.choice([2, 2, 3, self.model.admission or 2] if self.model.admission != 1 else [2]),
@@ -276,8 +286,8 @@ def test_a_crowd_of_clients_buys_exactly_what_there_is(gate, units_max, grabs_ma
 
     def client(nth):
         rng, mine, won = random.Random(nth), GateSale(gate, load=False), {}
-        mine.redis = type(gate.redis)(**pool)
-        mine.gate = type("", (), {"run": lambda _, name, keys, *args: mine.redis.evalsha(gate.shas[name], len(keys), *keys, *args)})()
+        mine.gate = copy.copy(gate)
+        mine.gate.redis = mine.redis = type(gate.redis)(**pool)
         mine.keys = sale.keys
         for _ in range(150):
             with lock:

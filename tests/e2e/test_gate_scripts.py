@@ -4,7 +4,8 @@ import re
 import subprocess
 
 import pytest
-from gate_scripts import CANCELLED, EXPIRED, HEADER, HELD, LOG_FIELDS, NUMBERS, PAID, REFUND_DUE, RUN, SCRIPTS, T0, Gate, GateSale, Order, connect, refused
+import redis
+from gate_scripts import CANCELLED, EXPIRED, GRABS_MAX, GRAB_WORDS, HEADER, HELD, KEYS, LOG_FIELDS, NUMBERS, PAID, REFUND_DUE, RUN, SCRIPTS, T0, Gate, GateSale, Order, connect, refused
 from redis_servers import RedisServer
 
 @pytest.fixture(scope="module")
@@ -284,6 +285,70 @@ def test_what_the_ledger_has_decided_is_done_without_a_word_in_the_log(gate):
     assert len(sale.log()) == 3 and sale.counts() == (7, 6, 0, 1)
     sale.change(closed=1)
     assert sale.restock(1, filed=1)[0] == "DONE" and sale.restock(1)[0] == "CLOSED"
+
+
+def test_grabs_of_one_call_are_decided_one_after_the_other(gate):
+    """What one takes the next finds taken: units, the buyer, the key, the number, the place in the log. What one is refused stops no other."""
+    sale = GateSale(gate, offered=4, grabs_max=1, log_max=3)
+    ann, bob, cat, bad = (sale.grab_words(name, key=key) for name, key in (("ann", "k"), ("bob", ""), ("cat", ""), ("x\0", "")))
+    taken = sale.grab_words("dan", no=bob[0])
+    got = sale.grabs(ann, bad, sale.grab_words("ann", key="k"), sale.grab_words("ann"), sale.grab_words("ann", 2, "k"), ann, sale.grab_words("eve", 4), bob, taken, cat,
+                     sale.grab_words("fay"), sale.grab_words("fay", 9))
+    words = ["WON", "BAD_INPUT", "REPEATED", "ALREADY_WON", "KEY_REUSED", "WON", "SOLD_OUT", "WON", "NUMBER_TAKEN", "WON", "FULL", "OVER_LIMIT"]
+    assert [answer[0] for answer in got] == words and got[1] == ["BAD_INPUT"]
+    assert [answer[2] for answer in got if len(answer) > 1] == [3, 3, 3, 3, 3, 3, 2, 2, 1, 1, 1]
+    assert got[0][5:] == got[2][5:] == got[3][5:] == got[5][5:] and got[0][4] and got[5][4] == "", "the same order, with one entry"
+    assert sale.counts() == (4, 1, 3, 0) and sorted(sale.orders()) == sorted(entry["no"] for entry in sale.log()) == sorted((ann[0], bob[0], cat[0]))
+    assert sorted(sale.redis.zrange(sale.keys[5], 0, -1)) == sorted((ann[0], bob[0], cat[0])) and sale.peek()["orders_made"] == 3
+
+
+def test_claims_of_one_call_are_numbered_on(gate):
+    sale = GateSale(gate, admission=0, grabs_max=1, orders_made=2, log_max=99)
+    buyers = lambda count: [Order.of(*answer[5:]).buyer for answer in sale.grabs(*(sale.grab_words("") for _ in range(count)))]
+    assert buyers(3) == ["claim:3", "claim:4", "claim:5"]
+    sale.redis.hset(sale.keys[0], "claimed", 70)
+    assert buyers(2) == ["claim:71", "claim:72"] and sale.raw("state", "claimed") == b"72"
+    assert buyers(1) == ["claim:73"]
+
+
+def test_a_call_has_at_least_one_grab_and_at_most_so_many_and_each_has_all_its_words(gate):
+    sale = GateSale(gate, offered=99, units_max=1, grabs_max=1)
+    several = [sale.grab_words(f"b{i}") for i in range(GRABS_MAX + 1)]
+    assert {len(words) for words in several} == {GRAB_WORDS}
+    for words in ((), several[0][:-1], [*several[0], "x"], sum(several, []), sum(several, [])[:-1]):
+        refused(sale, "grab", words)
+    assert [answer[0] for answer in sale.grabs(*several[:-1])] == ["WON"] * GRABS_MAX
+
+
+def test_a_damaged_sale_refuses_all_grabs_of_a_call_and_writes_nothing(gate):
+    sale = GateSale(gate)
+    sale.poke(available=11)
+    before = sale.everything()
+    assert sale.grabs(sale.grab_words("ann"), sale.grab_words("bob"))[0] == "DAMAGED" and sale.everything() == before
+
+
+def test_what_cannot_be_read_stops_no_other_grab_of_a_call(gate):
+    sale = GateSale(gate, offered=9, grabs_max=2)
+    old = sale.win("cat")
+    sale.redis.hset(sale.keys[1], "bad", "garbage")
+    sale.redis.hset(sale.keys[2], old.no, "1 garbage")
+    got = sale.grabs(*(sale.grab_words(buyer) for buyer in ("ann", "bad", "bob")), sale.grab_words("cat", no=old.no), sale.grab_words("dan"))
+    assert [answer[0] for answer in got] == ["WON", "DAMAGED", "WON", "DAMAGED", "WON"]
+    assert sale.counts() == (9, 5, 4, 0) and len(sale.log()) == 4 and sale.redis.hget(sale.keys[1], "bad") == "garbage"
+
+
+@pytest.mark.parametrize("name, admission, pays", [("buyers", 1, 0), ("orders", 1, 0), ("keys", 1, 0), ("tokens", 2, 0), ("holds", 1, 600), ("log", 1, 0)])
+def test_a_key_of_another_kind_fails_a_call_before_anything_is_written(gate, name, admission, pays):
+    sale = GateSale(gate, admission=admission, pay_within=pays)
+    assert admission != 2 or sale.token("eve", nonce="77")[0] == "DONE"
+    key = sale.keys[KEYS.index(name)]
+    sale.redis.delete(key)
+    sale.redis.set(key, "x")
+    standing = lambda: [sale.redis.execute_command("DUMP", one) for one in sale.keys]
+    before = standing()
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        sale.grabs(sale.grab_words("ann", flags="t"), sale.grab_words("bob", key="k", flags="t"), sale.grab_words("eve", nonce="77"))
+    assert standing() == before
 
 
 def test_cancel_verdicts(gate):

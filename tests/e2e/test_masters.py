@@ -13,6 +13,7 @@ from buyers import Buyers, check_whole, settle
 from harness import Shop, eventually
 from nodes import PREFIX, Nodes
 from redis_servers import RedisCluster, RedisSentinels, RedisServer, wait_until
+from resp import Peer
 
 STOCK = 1000
 
@@ -55,6 +56,21 @@ def test_sales_of_all_masters_sell_side_by_side(cluster):
         told = {f"b{i}": shops[i % 2].win(sale, f"b{i}")["no"] for i in range(3)}
         assert shops[0].grab(sale, "late").code == shops[1].grab(sale, "late").code == "SOLD_OUT"
         assert {row["buyer"]: str(row["no"]) for row in nodes.ledger().orders(sale)} == told
+
+
+def test_grabs_that_come_together_are_confirmed_by_the_replicas_of_their_own_master(cluster):
+    servers, nodes = cluster
+    server = nodes.start("--ack", "replica", "--replica-ms", "5000", "--reactors", "1")
+    try:
+        sales = [Shop(server).sale(stock=100)["id"] for _ in range(6)]
+        assert len({servers.slot_of(nodes.key(sale, "state")) * 3 // 16384 for sale in sales}) == 3, "each master has some"
+        with Peer(server) as peer:
+            for turn in range(3):
+                got = peer.grabs_of([(sale, f"{turn}-{i}") for i in range(30) for sale in sales])
+                assert {word for word, _ in got} == {"WON"}, got
+    finally:
+        nodes.servers.remove(server)
+        server.close()
 
 
 def test_a_slot_that_moves_in_mid_sale(cluster):

@@ -245,6 +245,14 @@ def pipes(server, sale, buyers, peers=4):
     return collections.Counter(heard.values())
 
 
+def test_those_who_wait_for_a_share_are_asked_for_in_the_order_in_which_they_came(sharing):
+    with Peer(sharing.servers[0]) as peer:
+        for turn in range(3):
+            peer.ask("SALE.CREATE", f"in order {turn}", "30")
+            heard = [word for word, _ in peer.grabs(f"in order {turn}", [f"u{i}" for i in range(60)])]
+            assert heard == ["WON"] * 30 + ["SOLD_OUT"] * 30, turn
+
+
 def test_a_crowd_at_one_node_buys_what_there_is_and_redis_hears_of_little_more(sharing):
     """P1: the crowd is at a node whose share is a third; the others have nobody."""
     server = sharing.servers[0]

@@ -148,8 +148,9 @@ void change_wait(struct change *change, void (*again)(struct change *change))
         return;
     }
     change->again = again;
-    change->next = lane->changes_waiting;
-    lane->changes_waiting = change;
+    change->next = NULL;
+    *(lane->changes_waiting == NULL ? &lane->changes_waiting : &lane->changes_last->next) = change;
+    lane->changes_last = change;
     lane_ask_again(lane);
 }
 
@@ -164,7 +165,7 @@ void change_call(struct change *change, enum gate_script_name script, uint32_t c
                  void (*done)(struct redis_call *call, const struct redis_reply *reply))
 {
     const struct script_words words = { &change->call, change->keys, change->argv };
-    assert(GATE_KEYS + 1 + count <= FLIGHT_ARGV_MAX);
+    assert(GATE_KEYS + 1 + count <= CHANGE_ARGV_MAX);
     change->argv[GATE_KEYS] = change_number(change, 0, (int64_t)change->epoch);
     script_call(change->lane->remote, change->sale_id, script, count, &words);
     change->call.done = done;
@@ -350,7 +351,7 @@ void change_errand(struct change *change)
     struct errand_facts facts;
     struct telling telling;
     errand_facts(change, &facts);
-    telling_init(&telling, change->argv + GATE_KEYS + 1, FLIGHT_ARGV_MAX - GATE_KEYS - 1, change->text, sizeof change->text);
+    telling_init(&telling, change->argv + GATE_KEYS + 1, CHANGE_ARGV_MAX - GATE_KEYS - 1, change->text, sizeof change->text);
     enum gate_script_name script = errand_tell(errand, &facts, &telling);
     change->sale_id = errand->sale_id;
     change->epoch = errand->epoch;

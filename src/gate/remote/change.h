@@ -12,6 +12,7 @@
 #include "gate/remote/telling.h"
 
 #define CHANGE_NUMBERS 3
+#define CHANGE_ARGV_MAX (GATE_KEYS + 24)
 
 struct change {
     struct redis_call call; /* first */
@@ -57,7 +58,7 @@ struct change {
     uint64_t epoch; /* for the script */
     char keys[GATE_KEYS][FLIGHT_KEY_BYTES];
     char numbers[CHANGE_NUMBERS][24];
-    struct slice argv[FLIGHT_ARGV_MAX];
+    struct slice argv[CHANGE_ARGV_MAX];
     char text[ERRAND_TEXT_BYTES];
 };
 

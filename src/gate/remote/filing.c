@@ -24,12 +24,14 @@ static void entries_cleared(struct redis_call *call, const struct redis_reply *r
 static void entries_clear(struct flight *first)
 {
     struct redis_call *call = &first->call;
+    sale_keys(first->lane->remote, first->sale_id, first->keys); /* another may have asked for it */
     first->argv[0] = SLICE("XDEL");
     first->argv[1] = slice_of(first->keys[GATE_KEYS - 1]);
     call->key = first->argv[1];
     call->script = REDIS_NO_SCRIPT;
     call->keys = 0;
     call->argc = 2;
+    call->argv = first->argv;
     for (struct flight *flight = first; flight != NULL; flight = flight->next)
         first->argv[call->argc++] = slice_of(flight->entry);
     call->with_lineage = false;

@@ -87,8 +87,8 @@ static void ask_again(uv_timer_t *timer)
     struct remote_lane *lane = timer->data;
     struct flight *waiting = lane->waiting;
     struct change *changes = lane->changes_waiting;
-    lane->waiting = NULL;
-    lane->changes_waiting = NULL;
+    lane->waiting = lane->waiting_last = NULL;
+    lane->changes_waiting = lane->changes_last = NULL;
     while (changes != NULL) {
         struct change *change = changes;
         changes = change->next;
@@ -115,8 +115,9 @@ void flight_wait(struct flight *flight)
         flight_give_up(flight);
         return;
     }
-    flight->next = lane->waiting;
-    lane->waiting = flight;
+    flight->next = NULL;
+    *(lane->waiting == NULL ? &lane->waiting : &lane->waiting_last->next) = flight;
+    lane->waiting_last = flight;
     lane_ask_again(lane);
 }
 

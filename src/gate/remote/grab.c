@@ -59,6 +59,10 @@ static void take_not_now(struct flight *flight, struct slice word)
         flight_wait(flight);
     } else if (slice_is(word, "FULL")) {
         take_refused(flight, VERDICT_BUSY);
+    } else if (slice_is(word, "DAMAGED")) {
+        log_error("gate", "sale %" PRIu64 ": what stands in Redis cannot be read, and is built anew", flight->sale_id);
+        keeper_mend(flight->lane->remote->keeper, flight->sale_id);
+        flight_wait(flight);
     } else {
         log_error("gate", "sale %" PRIu64 ": the script in Redis answered %.*s", flight->sale_id, (int)word.len, word.data);
         flight_later(flight);
@@ -113,12 +117,10 @@ static void token_answered(struct flight *flight, const struct redis_reply *repl
     }
 }
 
-static void take_answered(struct redis_call *call, const struct redis_reply *reply)
+static void take_heard(struct flight *flight, enum redis_result result, const struct redis_reply *reply)
 {
-    struct flight *flight = (struct flight *)call;
     struct script_answer answer;
-    flight->connection = call->connection;
-    switch (call->result) {
+    switch (result) {
     case REDIS_ANSWERED:
         if (!script_answer(reply, &answer)) break;
         if (answer.at_ms != 0) remote_saw_time(flight->lane->remote, answer.at_ms);
@@ -133,14 +135,46 @@ static void take_answered(struct redis_call *call, const struct redis_reply *rep
     case REDIS_DOWN:
         take_refused(flight, VERDICT_BUSY);
         return;
-    case REDIS_FAILED:
-        log_error("gate", "a script failed in Redis: %.*s", (int)reply->text.len, reply->text.data);
-        break;
+    case REDIS_FAILED: /* failure_say() has */
     case REDIS_UNKNOWN:
         break;
     }
     flight->unknown = true;
     flight_wait(flight);
+}
+
+static void failure_say(const struct redis_call *call, const struct redis_reply *reply)
+{
+    if (call->result == REDIS_FAILED)
+        log_error("gate", "a script failed in Redis: %.*s", (int)reply->text.len, reply->text.data);
+}
+
+static void token_heard(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct flight *flight = (struct flight *)call;
+    flight->connection = call->connection;
+    failure_say(call, reply);
+    take_heard(flight, call->result, reply);
+}
+
+/* Each grab has an answer of its own, unless there is one word for all of them. Whoever is told may ask again at once, with
+ * the flight that is free then: nothing of one that was told is looked at any more. */
+static void grabs_heard(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct flight *flight = (struct flight *)call;
+    enum redis_result result = call->result;
+    uint64_t connection = call->connection;
+    failure_say(call, reply);
+    bool apart = result == REDIS_ANSWERED && reply->type == REDIS_LIST && reply->count > 0 &&
+                 reply->items[0].type == REDIS_LIST;
+    for (size_t i = 0; flight != NULL; i++) {
+        struct flight *next = flight->next;
+        const struct redis_reply *own = !apart ? reply : i < reply->count ? &reply->items[i] : NULL;
+        flight->next = NULL;
+        flight->connection = connection;
+        take_heard(flight, result, own);
+        flight = next;
+    }
 }
 
 /* False: the sale is over, or there never was one (whoever could not know has asked gate_meet() before), or this node may
@@ -163,6 +197,74 @@ static enum verdict flight_refuse(const struct flight *flight, uint64_t now_ms)
 {
     uint64_t since_ms = flight->grab.key.len > 0 ? flight->until_ms - FLIGHT_MS : 0;
     return shelf_refuse(flight->lane->remote->shelf, &flight->grab, now_ms, since_ms);
+}
+
+static void grab_words(struct flight *flight, struct slice words[GATE_GRAB_WORDS])
+{
+    const struct grab *grab = &flight->grab;
+    size_t flags = 0;
+    if (grab->token_brought) flight->flags[flags++] = 'b';
+    if (grab->turned_away) flight->flags[flags++] = 'a';
+    if (grab->trusted) flight->flags[flags++] = 't';
+    if (grab->won_first) flight->flags[flags++] = 'w';
+    words[0] = flight_number(flight, 1, flight->number);
+    words[1] = grab->buyer;
+    words[2] = grab->key;
+    words[3] = slice_of(flight->made);
+    words[4] = flight_number(flight, 2, grab->units);
+    words[5] = flight_number(flight, 3, grab->token_nonce);
+    words[6] = (struct slice){ flight->flags, flags };
+}
+
+/* The first of them makes the call for all. */
+static void asking_end(struct remote_lane *lane, struct asking *asking)
+{
+    struct flight *first = asking->first;
+    struct slice *words = first->argv + GATE_KEYS + 1;
+    uint32_t count = asking->count;
+    for (struct flight *flight = first; flight != NULL; flight = flight->next, words += GATE_GRAB_WORDS)
+        grab_words(flight, words);
+    lane->asking_count -= count;
+    *asking = (struct asking){ .first = NULL };
+    flight_call(first, GATE_SCRIPT_GRAB, count * GATE_GRAB_WORDS, grabs_heard);
+}
+
+/* The sale's own, or one that is free; else that of another sale, which goes first. */
+static struct asking *asking_of(struct remote_lane *lane, uint64_t sale_id)
+{
+    struct asking *first = &lane->asking[sale_id % LANE_ASKINGS], *idle = NULL;
+    for (uint64_t i = 0; i < LANE_ASKINGS; i++) {
+        struct asking *asking = &lane->asking[(sale_id + i) % LANE_ASKINGS];
+        if (asking->first != NULL && asking->first->sale_id == sale_id) return asking;
+        if (asking->first == NULL && idle == NULL) idle = asking;
+    }
+    return idle != NULL ? idle : first;
+}
+
+/* What a call costs in Redis beside the grab itself (the sale as it stands, the time, the counts as they are then) is as
+ * much as the grab, so those of a turn that are for one sale share it. */
+static void asking_add(struct flight *flight)
+{
+    struct remote_lane *lane = flight->lane;
+    struct asking *asking = asking_of(lane, flight->sale_id);
+    if (asking->first != NULL && (asking->first->sale_id != flight->sale_id || asking->first->epoch != flight->epoch))
+        asking_end(lane, asking);
+    if (lane->asking_count == 0) redis_client_hurry(lane->client);
+    flight->next = NULL;
+    *(asking->first == NULL ? &asking->first : &asking->last->next) = flight;
+    asking->last = flight;
+    lane->asking_count++;
+    if (++asking->count == GATE_GRABS_MAX) asking_end(lane, asking);
+}
+
+/* Of a client that was closed they are answered at once, and whoever hears that may ask for more. */
+void remote_ask(struct remote_lane *lane)
+{
+    while (lane->asking_count > 0) {
+        for (struct asking *asking = lane->asking; asking < lane->asking + LANE_ASKINGS; asking++) {
+            if (asking->first != NULL) asking_end(lane, asking);
+        }
+    }
 }
 
 /* A grab that has not been asked yet waits for the node's share of the sale, or hears meanwhile that all is sold. One that
@@ -194,23 +296,9 @@ static bool grab_shares(struct flight *flight)
 
 static void grab_ask(struct flight *flight)
 {
-    const struct grab *grab = &flight->grab;
     if (!take_ready(flight) || !grab_shares(flight)) return;
     metrics_add(METRIC_GRABS_ASKED, 1);
-    size_t flags = 0;
-    if (grab->token_brought) flight->flags[flags++] = 'b';
-    if (grab->turned_away) flight->flags[flags++] = 'a';
-    if (grab->trusted) flight->flags[flags++] = 't';
-    if (grab->won_first) flight->flags[flags++] = 'w';
-    struct slice *argv = flight->argv + GATE_KEYS + 1;
-    argv[0] = flight_number(flight, 1, flight->number);
-    argv[1] = grab->buyer;
-    argv[2] = grab->key;
-    argv[3] = slice_of(flight->made);
-    argv[4] = flight_number(flight, 2, grab->units);
-    argv[5] = flight_number(flight, 3, grab->token_nonce);
-    argv[6] = (struct slice){ flight->flags, flags };
-    flight_call(flight, GATE_SCRIPT_GRAB, 7, take_answered);
+    asking_add(flight);
 }
 
 static struct slice text_keep(char *out, size_t size, struct slice text)
@@ -322,7 +410,7 @@ static void token_ask(struct flight *flight)
     argv[1] = slice_of(flight->buyer);
     argv[2] = flight_number(flight, 2, (uint64_t)flight->token.admission);
     argv[3] = flight_number(flight, 3, flight->token.nonce);
-    flight_call(flight, GATE_SCRIPT_TOKEN, 4, take_answered);
+    flight_call(flight, GATE_SCRIPT_TOKEN, 4, token_heard);
 }
 
 void remote_token(struct gate_lane *base, struct token_ask *ask, struct gate_ticket *ticket)

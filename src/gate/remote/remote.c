@@ -120,6 +120,7 @@ static void remote_lane_detach(struct gate_lane *base)
     uv_close((uv_handle_t *)&lane->search_next, NULL);
     redis_client_close(lane->client);
     remote_looks_end(lane);
+    remote_ask(lane); /* they are told that there is nobody to ask */
 }
 
 static void remote_lane_rise(struct gate_lane *base)
@@ -132,6 +133,7 @@ static void remote_lane_rest(struct gate_lane *base)
     struct remote_lane *lane = remote_lane_of(base);
     crew_mailbox_deliver(lane->changed);
     remote_file(lane);
+    remote_ask(lane);
     if (lane->attached) remote_replicate(lane);
 }
 

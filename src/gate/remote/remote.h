@@ -36,7 +36,7 @@
 #define FLIGHT_LATE_MS 100     /* how often those with the filer are looked at */
 #define CHANGE_ANSWER_S_MAX 3  /* somebody waits for it; longer a ledger must not be silent */
 #define FLIGHT_PATIENCE_MS 500 /* for the share, once all is sold */
-#define FLIGHT_ARGV_MAX (GATE_KEYS + 24)
+#define FLIGHT_ARGV_MAX (GATE_KEYS + 1 + GATE_GRABS_MAX * GATE_GRAB_WORDS)
 #define FLIGHT_KEY_BYTES 128
 #define FLIGHT_ENTRY_BYTES 48
 
@@ -64,6 +64,13 @@ struct clearing {
 };
 #define LANE_CLEARINGS 16 /* each at its sale's id modulo this */
 
+/* Grabs of one sale and epoch that are about to be asked in one call, in the order in which they came, by next. */
+struct asking {
+    struct flight *first, *last;
+    uint32_t count;
+};
+#define LANE_ASKINGS 16 /* sales at a time */
+
 struct remote_lane {
     struct gate_lane lane; /* first */
     struct remote *remote;
@@ -78,13 +85,17 @@ struct remote_lane {
     struct filer_mailbox *filed;
     struct filer_job *unfiled, *unfiled_last; /* taken in this turn, for the filer */
     struct clearing clearing[LANE_CLEARINGS];
+    struct asking asking[LANE_ASKINGS];
+    uint32_t asking_count; /* grabs in all of them */
     struct crew_mailbox *changed;
     struct flight *flights; /* all of them */
-    struct flight *free, *waiting;
+    struct flight *free;
+    /* Those to be asked again, in the order in which they came. */
+    struct flight *waiting, *waiting_last;
+    struct change *changes_waiting, *changes_last;
     struct flight *unreplicated; /* won in this turn, to be confirmed by a replica */
     struct flight *filing;       /* with the filer */
-    struct change *changes_waiting;
-    struct look *looks; /* of sales that are looked at, see look.c */
+    struct look *looks;          /* of sales that are looked at, see look.c */
     struct meeting *meeting;
     struct recheck *rechecks; /* of sales that are sold out, see recheck.c */
     struct search *search;    /* for orders that only Redis has, see search.c */
@@ -194,6 +205,7 @@ uint64_t remote_now_ms(const struct gate *gate);
 void remote_grab(struct gate_lane *lane, struct grab *grab, struct gate_ticket *ticket);
 void remote_grabs_ask(struct gate_lane *lane, struct gate_grab *grabs, uint32_t count, struct gate_ticket *ticket);
 void remote_token(struct gate_lane *lane, struct token_ask *ask, struct gate_ticket *ticket);
+void remote_ask(struct remote_lane *lane); /* asks Redis for all grabs of this turn */
 /* recheck.c: calls ask() of the flight once Redis has said how its sale stands now. False: not now, and it will not. */
 enum fault rechecks_open(struct remote_lane *lane) MUST_USE;
 void rechecks_close(struct remote_lane *lane);

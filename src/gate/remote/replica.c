@@ -24,6 +24,7 @@ static void replicas_ask(struct flight *flight)
     enum { GRACE_MS = 500 };
     const struct gate_shared_options *options = &flight->lane->remote->options;
     struct redis_call *call = &flight->call;
+    sale_keys(flight->lane->remote, flight->sale_id, flight->keys); /* another may have asked for it */
     snprintf(flight->numbers[1], sizeof flight->numbers[1], "%u", options->replicas);
     snprintf(flight->numbers[2], sizeof flight->numbers[2], "%u", options->replica_ms);
     flight->argv[GATE_KEYS] = SLICE("WAIT");

@@ -1,7 +1,8 @@
--- The order of a line, as scripts.h has it. Numbers stay texts but for those that are counted with.
+-- The order of a line, as scripts.h has it; nil: it cannot be read. Numbers stay texts but for those that are counted with.
 local function order_read(line)
     local state, units, amount, at, pay_by, nonce, buyer_len, key_len, ref_len, from =
         string.match(line, '^(%d) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ()')
+    if not from then return nil end
     local key_from = from + buyer_len
     local ref_from = key_from + key_len
     return {
