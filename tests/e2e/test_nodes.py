@@ -261,16 +261,24 @@ def test_a_seller_hears_what_is_left_after_each_change(ack):
 
 
 def test_without_enough_replicas_nobody_hears_that_they_won():
-    """The outcome is unknown, and asked again with the key it is known once there is a replica: the same order, taken once."""
+    """The outcome is unknown, and asked again it is known: the same order, taken once."""
     with RedisServer() as replica, Nodes("--ack", "replica", "--replica-ms", "50") as nodes:
         shop = Shop(nodes.start())
         sale = shop.sale(stock=5)["id"]
         answer = shop.grab(sale, "ann", key="k")
         problem(answer, 503, "OUTCOME_UNKNOWN")
+        # Who asks again is told by the ledger, which has it.
+        order = eventually(lambda: (got := shop.grab(sale, "ann", key="k")).status == 201 and got).json()["order"]
+        answer = shop.grab(sale, "ann")
+        problem(answer, 409, "ALREADY_WON")
+        assert answer.json()["order"]["no"] == order["no"] and [str(row["no"]) for row in nodes.ledger().orders(sale)] == [order["no"]]
+        assert "0 of 1 replicas have confirmed what was won within 50 ms" in nodes.servers[0].log()
+        problem(shop.grab(sale, "bob"), 503, "OUTCOME_UNKNOWN")
         replica.client().execute_command("REPLICAOF", nodes.own.host, nodes.own.port)
         wait_until("a replica", lambda: replica.client().info("replication").get("master_link_status") == "up")
-        eventually(lambda: shop.grab(sale, "ann", key="k").status == 201)
-        assert shop.counts(sale) == (5, 4, 0, 1)
+        assert shop.grab(sale, "ann", key="k").json()["order"]["no"] == order["no"]
+        eventually(lambda: shop.grab(sale, "cat", key="c").status == 201)
+        assert shop.counts(sale) == (5, 2, 0, 3)
 
 
 def test_a_replica_that_is_slow_costs_nobody_behind_it_an_answer():

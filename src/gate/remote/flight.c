@@ -15,7 +15,7 @@ struct flight *flight_open(struct remote_lane *lane, struct gate_ticket *ticket)
     flight->lane = lane;
     flight->ticket = ticket;
     flight->until_ms = mono_ms() + FLIGHT_MS;
-    flight->unknown = flight->shares = false;
+    flight->unknown = flight->shares = flight->by_ledger = false;
     flight->together = NULL;
     flight->entry[0] = '\0';
     flight->next = NULL;

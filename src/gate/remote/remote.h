@@ -94,6 +94,7 @@ struct remote_lane {
     struct flight *waiting, *waiting_last;
     struct change *changes_waiting, *changes_last;
     struct flight *unreplicated; /* won in this turn, to be confirmed by a replica */
+    uint64_t short_said_ms;      /* when the log was told last that there are too few replicas */
     struct flight *filing;       /* with the filer */
     struct look *looks;          /* of sales that are looked at, see look.c */
     struct meeting *meeting;
@@ -116,6 +117,7 @@ struct flight {
     uint64_t until_ms;                  /* monotonic */
     bool shares;                        /* has a part of the node's share: shelf_leave() is owed */
     bool unknown;                       /* a try had no answer: it may have happened */
+    bool by_ledger;                     /* no replica has confirmed it, and the ledger has been given time to */
 
     uint64_t sale_id, epoch, number;
     struct grab grab; /* its slices point below */

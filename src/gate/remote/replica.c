@@ -1,19 +1,44 @@
-/* ack = replica: a win is told once so many replicas have it. */
+/* ack = replica: a win is told once so many replicas have it. Who asks again what became of it (P7) is told so by the
+ * ledger, too, which has the last word: else nobody could hear of what they won before there are replicas again. */
+#include "base/clock.h"
+#include "base/log.h"
 #include "gate/remote/remote.h"
 
 #include <stdio.h>
+
+#define SHORT_SAID_APART_MS 10000
+
+static void short_say(struct remote_lane *lane, int64_t confirmed)
+{
+    const struct gate_shared_options *options = &lane->remote->options;
+    uint64_t now_ms = mono_ms();
+    if (lane->short_said_ms != 0 && now_ms < lane->short_said_ms + SHORT_SAID_APART_MS) return;
+    lane->short_said_ms = now_ms;
+    log_warn(
+        "gate",
+        "ack = replica: %lld of %u replicas have confirmed what was won within %u ms: buyers hear OUTCOME_UNKNOWN until "
+        "they ask again; bring the replicas back, or set replicas or ack otherwise",
+        (long long)confirmed, options->replicas, options->replica_ms);
+}
 
 /* One has asked for all that were won over its connection in the same turn. */
 static void replicated(struct redis_call *call, const struct redis_reply *reply)
 {
     struct flight *flight = (struct flight *)call;
-    const struct remote *remote = flight->lane->remote;
-    bool enough = call->result == REDIS_ANSWERED && reply->type == REDIS_NUMBER && call->connection == flight->connection &&
-                  reply->number >= (int64_t)remote->options.replicas;
+    struct remote_lane *lane = flight->lane;
+    bool counted = call->result == REDIS_ANSWERED && reply->type == REDIS_NUMBER && call->connection == flight->connection;
+    bool enough = counted && reply->number >= (int64_t)lane->remote->options.replicas;
+    if (counted && !enough) short_say(lane, reply->number);
     while (flight != NULL) {
         struct flight *next = flight->next;
+        bool again = flight->entry[0] == '\0' && !flight->by_ledger && !filer_failing(lane->remote->filer);
         flight->next = NULL;
-        flight_tell(flight, enough ? flight->verdict : VERDICT_UNKNOWN);
+        if (again && !enough) {
+            flight->by_ledger = true;
+            flight->until_ms = mono_ms() + FLIGHT_MS;
+        } else {
+            flight_tell(flight, enough ? flight->verdict : VERDICT_UNKNOWN);
+        }
         flight_file(flight);
         flight = next;
     }
