@@ -12,6 +12,8 @@ import servers
 import table
 
 CONNECTIONS = (64, 256, 1000)
+# Buyers for each second of a turn: more than a quick machine answers, for one who comes twice is refused.
+TOKENS_PER_S = 300_000
 REACTORS = (1, 2)
 STOCK_HUGE = 1_000_000_000
 WRK_EXTRA_S = 60

@@ -13,7 +13,6 @@ import table
 
 BLOCKS = 1_000_000
 CONNECTIONS = 256
-TOKENS_PER_S = 100_000
 # Shedding and the breaker have no switch: they run on both sides.
 LIMITS_ALL = servers.LIMITS_WIDE + ",global_grab_per_s=10000000,global_grab_burst=10000000"
 LIMITS_NONE = "ip_grab_per_s=0,user_grab_per_s=0,global_grab_per_s=0"
@@ -136,7 +135,7 @@ def cost(bench):
         for side in sides:
             side.start()
         tokens = crowd.Tokens(bench.program("mint"), on.server.keys(), bench.folder("guard-tokens"))
-        tokens.have(TOKENS_PER_S * DUEL_TURN_S)
+        tokens.have(crowd.TOKENS_PER_S * DUEL_TURN_S)
         seller = tokens.one("seller", "seller")
         for side in sides:
             side.prepare(tokens, seller)

@@ -12,7 +12,6 @@ import servers
 import table
 
 CONNECTIONS = 256
-TOKENS_PER_S = 100_000
 ROUNDS_MAX = 3
 PAY_WITHIN_S = 3600
 CPU_MAX = 1.10
@@ -33,7 +32,7 @@ def won(bench):
     try:
         server.start()
         tokens = crowd.Tokens(bench.program("mint"), server.keys(), bench.folder("holds-tokens"))
-        tokens.have(TOKENS_PER_S * bench.seconds)
+        tokens.have(crowd.TOKENS_PER_S * bench.seconds)
         seller = tokens.one("seller", "seller")
         for nth in range(min(bench.rounds, ROUNDS_MAX)):
             cost = {}

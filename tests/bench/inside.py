@@ -205,7 +205,7 @@ def buyers(bench):
 def whole_grab(bench, full, empty, orders):
     """The processor time of a won grab on one server against the other; turns alternate."""
     tokens = crowd.Tokens(bench.program("mint"), full.keys(), bench.folder("tokens"))
-    tokens.have(100_000 * bench.seconds)
+    tokens.have(crowd.TOKENS_PER_S * bench.seconds)
     seller = tokens.one("seller", "seller")
     ratios = []
     for nth in range(bench.rounds):

@@ -121,15 +121,18 @@ verifies no login, we do.
 other on one connection, before and while {holds.HOLDS:,} holds end.
 `numbers`: counting one answer; {numbers_bench.WATCHERS:,} people who watch a sale live, read on the same machine.
 `resp`: a durable SALE.GRAB against Redis 7 running the usual script of a flash sale, through redis-benchmark with
-{resp.CONNECTIONS} connections and random buyers out of a million, by commands in one pipeline (P).
+{resp.CONNECTIONS} connections and random buyers out of a million, by commands in one pipeline (P). redis-benchmark has a core to itself, the one that the disk
+interrupts least, and whoever is asked, ours or Redis, the others; a turn begins when what the one before left to be done is done. One by one redis-benchmark is soon what is
+measured: how a server that only answers does is printed beside.
 In `resp` and in the contest of `several` with the bare script a turn in which the host of a virtual machine gave more than {machine.STOLEN_MAX:.0%} of the processors' time to
 others is taken again, whichever side's it was, at most {machine.QUIET_TRIES} times; the least disturbed counts.
 
 `mariadb`: wins filed into a ledger in MariaDB, 60,000 in a transaction, against its own client inserting the same rows, {mariadb_bench.ROWS_A_STATEMENT} in a statement.
 `several`: a node on Redis and MariaDB, all on this machine. SALE.GRAB of a node that answers when Redis has decided, while what was won is filed, against
-redis-benchmark running the script of a grab itself on the same Redis, with {resp.CONNECTIONS} connections and as many commands in one pipeline (P); grabs over HTTP that the node
+redis-benchmark running the script of a grab itself on the same Redis, with {resp.CONNECTIONS} connections and as many commands in one pipeline (P): once MariaDB gives way to both,
+which has the aim, for the script files nothing, and once it takes its share of the cores. What was not filed when a turn ended was filed after it; grabs over HTTP that the node
 refuses without asking Redis against those of a server by itself; wins that wait for the ledger, {several.LEDGER_PIPELINE} in a pipeline, against MariaDB's own client inserting the same
-rows, as many in a transaction as the node reached; {several.NODES} nodes against one on a sale that is sold out, which have the same cores.
+rows, {several.INSERTS_BATCH} in a transaction; {several.NODES} nodes against one on a sale that is sold out, which have the same cores.
 
 {crowd.disturbance()}
 

@@ -30,7 +30,7 @@ NUMBERS = 1_000_000_000
 PREFIX, PREFIX_BARE = "stampede:", "bare:"
 KEYS = ("state", "buyers", "orders", "keys", "tokens", "holds", "log")
 # Requests of one turn for each second of it, by path and pipeline: about what the slower side does.
-REQUESTS_PER_S = {"won": {1: 12_000, 16: 20_000, 64: 20_000}, "sold-out": {1: 30_000, 16: 60_000, 64: 60_000}}
+REQUESTS_PER_S = {"won": {1: 25_000, 16: 50_000, 64: 50_000}, "sold-out": {1: 50_000, 16: 100_000, 64: 100_000}}
 BARE_MIN = 0.7
 NICEST = 19
 INSERTS_MIN = 0.5
