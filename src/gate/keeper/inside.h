@@ -256,6 +256,10 @@ bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found);
 /* Settles those that are there when the node comes, or Redis comes back, a few at a time. */
 void strangers_meet(struct keeper *keeper);
 
+/* compare.c: what only the ledger or only Redis has of a sale, in lines. FAULT_TIMEOUT: Redis did not tell all of it. */
+struct facts;
+enum fault sale_compare(struct keeper *keeper, const struct ledger_shelved *row, struct facts *out) MUST_USE;
+
 /* errand.c: does those made before this time, or as many of them as there is time for: the next run goes on behind them, so
  * that what cannot be told now keeps nothing else from being told. How many there were. */
 #define KEEPER_ERRANDS_ALL (UINT64_MAX >> 1)
