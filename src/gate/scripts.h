@@ -94,12 +94,15 @@
  * change: all that a seller sets, as the ledger has it under that version, which rises with each change; one not above the
  * last applied is REPEATED. So a version that is passed over is no change that is lost.
  *
- * load: shut ends all decisions of the epoch, whatever the lineage, so that what stands in the log is all there will be: the
- * answer to everybody is LOADING from then on. begin forgets all seven keys, the log too, unless the epoch is below the one
- * there (STALE) or is open already (REPEATED). items of a chunk: "order" no state units amount at pay_by nonce buyer key
- * ref, "token" buyer nonce; 1 to GATE_ITEMS_MAX of them; those that were there already are passed over, and of a buyer's
- * tokens all but the last. end says how many of each were sent, and opens the sale if they have all come and their units are
- * those of the counts. A chunk or an end of another epoch is STALE, after the end REPEATED. */
+ * peek: DAMAGED, too, where a key has another kind of value than it should have, whatever the epoch; why names the key.
+ *
+ * load: shut ends all decisions of the epoch, whatever the lineage, so that what stands in the log is all there will be:
+ * the answer to everybody is LOADING from then on. It drops keys that have another kind of value. begin forgets all seven
+ * keys, the log too, unless the epoch is below the one there (STALE) or is open already (REPEATED). items of a chunk:
+ * "order" no state units amount at pay_by nonce buyer key ref, "token" buyer nonce; 1 to GATE_ITEMS_MAX of them; those
+ * that were there already are passed over, and of a buyer's tokens all but the last. end says how many of each were sent,
+ * and opens the sale if they have all come and their units are those of the counts. A chunk or an end of another epoch is
+ * STALE, after the end REPEATED. */
 #ifndef STAMPEDE_GATE_SCRIPTS_H
 #define STAMPEDE_GATE_SCRIPTS_H
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import redis
-from gate_scripts import CANCELLED, EXPIRED, HELD, NUMBERS, PAID, REFUND_DUE, RUN, T0, Gate, GateSale, Order, connect
+from gate_scripts import CANCELLED, EXPIRED, HELD, KEYS, NUMBERS, PAID, REFUND_DUE, RUN, T0, Gate, GateSale, Order, connect
 from redis_servers import RedisCluster, RedisServer, wait_until
 
 
@@ -212,6 +212,40 @@ def test_damage_is_said_and_nothing_written(gate):
     assert sale.grab()[0] == sale.grab(key="k")[0] == "DAMAGED"
     sale.redis.hdel(sale.keys[0], "counts")
     assert sale.grab("bob")[0] == "DAMAGED"
+
+
+def test_what_cannot_be_read_is_said_and_nothing_written(gate):
+    """An order, or what stands of its buyer. Of holds that end only those are done that can be read."""
+    for damaged in ("orders", "buyers"):
+        sale = GateSale(gate, grabs_max=9, admission=2)
+        one, two = sale.win(flags="t"), sale.win(flags="t")
+        sale.expire(two.no)
+        names = (one.no, two.no) if damaged == "orders" else ("ann",)
+        sale.redis.hset(sale.keys[KEYS.index(damaged)], mapping={name: "1 garbage" for name in names})
+        before = sale.everything()
+        answers = [sale.retake(two.no), sale.cancel(one.no), sale.undo(one.no), *([sale.pay(one.no)] if damaged == "orders" else [sale.token(), sale.expire(one.no)])]
+        assert {answer[0] for answer in answers} == {"DAMAGED"}, (damaged, answers)
+        if damaged == "orders":
+            assert sale.expire(one.no)[3:] == ["NO_SUCH_ORDER"]
+        assert sale.everything() == before
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_of_another_kind_is_named_and_goes_when_the_sale_is_shut(gate, name):
+    sale = GateSale(gate, admission=2)
+    order = sale.win(flags="t", key="k")
+    assert sale.token("bob")[0] == "DONE"
+    key, others = sale.keys[KEYS.index(name)], [one for one in sale.keys if not one.endswith(name)]
+    sale.redis.delete(key)
+    sale.redis.set(key, "x")
+    for epoch in (sale.epoch, "", 7):
+        assert sale.gate.run("peek", sale.keys, RUN, epoch) == ["DAMAGED", f"{key} has another kind of value"]
+    before = [sale.redis.execute_command("DUMP", one) for one in others[1:]]
+    assert sale.call("load", "shut")[0] == ("NOT_LOADED" if name == "state" else "DONE")
+    assert not sale.redis.exists(key) and [sale.redis.execute_command("DUMP", one) for one in others[1:]] == before
+    assert sale.grab()[0] == sale.call("peek")[0] == ("NOT_LOADED" if name == "state" else "LOADING"), "nothing is decided from here on"
+    sale.epoch, sale.fields = 2, {**sale.fields, "available": 9, "held": 1, "orders_made": 1}
+    assert sale.load([order])[0] == "DONE" and sale.counts() == (10, 9, 1, 0)
 
 
 def test_a_full_log_takes_nothing(gate):

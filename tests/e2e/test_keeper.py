@@ -40,18 +40,6 @@ def lost_win(nodes, sale, buyer, no, units=1):
     return gate.run("grab", keys, nodes.own.lineage(), epoch, str(no), buyer, "", "", str(units), "0", "")
 
 
-def test_what_cannot_be_read_of_a_buyer_has_the_sale_built_anew(nodes):
-    shop = Shop(nodes.start())
-    sale = shop.sale(stock=5)["id"]
-    order = shop.win(sale, "ann")["no"]
-    nodes.redis().hset(nodes.key(sale, "buyers"), mapping={"bob": "garbage", "ann": "garbage"})
-    assert eventually(lambda: (got := shop.grab(sale, "bob", key="k")).status == 201 and got, 20)
-    answer = shop.grab(sale, "ann")
-    problem(answer, 409, "ALREADY_WON")
-    assert answer.json()["order"]["no"] == order and shop.counts(sale) == (5, 3, 0, 2)
-    assert "what stands in Redis cannot be read, and is built anew" in nodes.servers[0].log()
-
-
 def test_a_redis_that_forgets_everything_in_mid_sale_sells_nothing_twice(nodes):
     servers = [nodes.start(), nodes.start()]
     shops = [Shop(server) for server in servers]

@@ -72,6 +72,49 @@ def test_every_difference_is_named_and_repaired(nodes):
     assert Shop(nodes.servers[0]).win(sale, "eve")
 
 
+def test_a_key_that_somebody_has_written_over_is_named_and_the_sale_built_anew(nodes):
+    server = nodes.start()
+    sale, tickets, _ = busy_sales(nodes, Shop(server))
+    server.stop()
+    damaged = {sale: nodes.key(sale, "log"), tickets: nodes.key(tickets, "state")}
+    for key in damaged.values():
+        nodes.redis().set(key, "x")
+    done = nodes.reconcile("--repair")
+    assert done.code == 0 and "2 differ by 2 facts, 2 built anew or dropped" in done.out, done
+    for one, key in damaged.items():
+        assert f"differs: sale {one}: what Redis has of it cannot be used: {key} has another kind of value" in done.out, done
+    done = nodes.reconcile()
+    assert done.code == 0 and "2 sales compared, 0 differ" in done.out, done
+    shop = Shop(nodes.start())
+    assert shop.counts(sale) == (22, 18, 4, 0) and shop.counts(tickets) == (5, 4, 0, 1)
+    problem(shop.grab(sale, "ann", 2, key="key-ann"), 422, "KEY_REUSED")
+    assert shop.win(tickets, "bob", purchase=shop.purchase_token(tickets, "bob"))
+
+
+def test_a_sale_that_is_over_and_written_over_is_named_and_cleared(nodes):
+    """By whoever meets it: a repair, or a node that starts."""
+    sales = []
+    for repair, name in ((True, "log"), (False, "buyers")):
+        shop = Shop(server := nodes.start())
+        sales.append(shop.sale(stock=5)["id"])
+        shop.win(sales[-1], "ann")
+        assert shop.act(sales[-1], "close").status == 200
+        eventually(lambda: nodes.redis().pttl(nodes.key(sales[-1], "state")) > 0, 20)
+        server.stop()
+        key = nodes.key(sales[-1], name)
+        nodes.redis().set(key, "x")
+        done = nodes.reconcile()
+        assert done.code == 1 and f"sale {sales[-1]}: it is over, and what Redis has of it cannot be used: {key} has another kind of value" in done.out, done
+        if repair:
+            done = nodes.reconcile("--repair")
+            assert done.code == 0 and "1 built anew or dropped" in done.out, done
+        else:
+            nodes.start()
+        eventually(lambda key=key: not nodes.redis().exists(key), 20)
+        done = nodes.reconcile()
+        assert done.code == 0 and "0 differ" in done.out, done
+
+
 def test_of_two_tokens_of_a_buyer_the_last_is_good(nodes):
     """Redis lost the first, which the ledger has, and gave another."""
     shop = Shop(nodes.start())

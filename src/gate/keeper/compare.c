@@ -260,22 +260,25 @@ static void differ(void *arg, const char *line, bool in_ledger)
     facts_add(arg, "%s: %s", in_ledger ? "in the ledger, not in Redis" : "in Redis, not in the ledger", line);
 }
 
-static const char *state_fact(enum peek_state state)
+static void state_fact(struct facts *facts, const struct peek *peek)
 {
-    switch (state) {
+    switch (peek->state) {
     case PEEK_ABSENT:
-        return "it is not in Redis";
+        facts_add(facts, "it is not in Redis");
+        break;
     case PEEK_STALE:
-        return "Redis has it under another epoch, or as another server's";
+        facts_add(facts, "Redis has it under another epoch, or as another server's");
+        break;
     case PEEK_LOADING:
-        return "a load into Redis has not ended";
+        facts_add(facts, "a load into Redis has not ended");
+        break;
     case PEEK_DAMAGED:
-        return "what Redis has of it contradicts itself";
+        facts_add(facts, "what Redis has of it cannot be used: %s", peek->why);
+        break;
     case PEEK_NONE:
     case PEEK_GOOD:
         break;
     }
-    return "";
 }
 
 enum fault sale_compare(struct keeper *keeper, const struct ledger_shelved *row, struct facts *out)
@@ -289,7 +292,7 @@ enum fault sale_compare(struct keeper *keeper, const struct ledger_shelved *row,
         /* One that has not opened, or is over, need not be there. */
         uint64_t now_ms = remote_now_ms(&keeper->remote->gate);
         bool needless = row->sale.terms.opens_ms > now_ms || sale_is_over(keeper->remote, row);
-        if (peek.state != PEEK_ABSENT || !needless) facts_add(out, "%s", state_fact(peek.state));
+        if (peek.state != PEEK_ABSENT || !needless) state_fact(out, &peek);
         return FAULT_NONE;
     }
     enum fault fault = redis_read(keeper, sale_id, &peek, &redis);

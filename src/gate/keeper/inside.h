@@ -185,6 +185,7 @@ void locks_release(struct keeper *keeper);
 void jobs_look(struct keeper *keeper);
 
 /* peek.c: how a sale stands in Redis. */
+#define PEEK_WHY_BYTES (FLIGHT_KEY_BYTES + 32)
 enum peek_state { PEEK_NONE, PEEK_GOOD, PEEK_ABSENT, PEEK_STALE, PEEK_LOADING, PEEK_DAMAGED };
 struct peek_terms {
     int64_t price;
@@ -192,8 +193,9 @@ struct peek_terms {
 };
 struct peek {
     enum peek_state state;
-    uint64_t epoch; /* of GOOD, STALE and LOADING */
-    uint64_t at_ms; /* its time */
+    char why[PEEK_WHY_BYTES]; /* of DAMAGED; "": nobody said */
+    uint64_t epoch;           /* of GOOD, STALE and LOADING */
+    uint64_t at_ms;           /* its time */
     uint64_t entries, orders, tokens, holds;
     struct shelf_counts counts;
     struct peek_terms terms;
@@ -238,6 +240,8 @@ enum fault stream_unfiled(struct keeper *keeper, uint64_t sale_id, uint64_t *cou
 
 /* rebuild.c: puts a sale into Redis as the ledger has it, if it is not there, or anyway. True: it stands there now. */
 bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
+/* Of a DAMAGED sale: nothing is decided in it any more, and keys with another kind of value are gone. False: not now. */
+bool sale_clear(struct keeper *keeper, uint64_t sale_id, uint64_t epoch);
 
 /* A sale that the ledger does not know goes from Redis, under the lock that whoever makes it now needs to build it. True:
  * it is gone, or the ledger knows it by now. False: another has that lock, or nobody could say. */

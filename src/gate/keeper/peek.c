@@ -17,6 +17,10 @@ void peek_read(const struct redis_reply *reply, struct peek *out)
     struct slice word = reply_text(reply, 0), price = reply_text(reply, NUMBERS + NUMBER_price);
     *out = (struct peek){ .state = PEEK_DAMAGED };
     if (slice_is(word, "NOT_LOADED")) out->state = PEEK_ABSENT;
+    if (slice_is(word, "DAMAGED")) {
+        struct slice why = reply_text(reply, 1);
+        snprintf(out->why, sizeof out->why, "%.*s", (int)why.len, why.data);
+    }
     if (slice_is(word, "STALE") || slice_is(word, "LOADING")) {
         out->state = slice_is(word, "STALE") ? PEEK_STALE : PEEK_LOADING;
         out->epoch = reply_number(reply, 2);

@@ -194,6 +194,13 @@ static enum fault load_walk(struct load *load, struct ledger *ledger)
     return fault == FAULT_NONE ? load_end(load) : fault;
 }
 
+bool sale_clear(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
+{
+    const struct slice argv[] = { SLICE("shut") };
+    struct script_ask ask = { .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_LOAD, .argv = argv, .argc = 1 };
+    return epoch == 0 ? sale_unlink(keeper, sale_id) : keeper_script(keeper, &ask);
+}
+
 /* Ends what was decided under the epoch there is, and files it. False: not now. */
 static bool gate_shut(struct load *load, const struct ledger_shelved *row, const struct peek *peek)
 {
@@ -206,6 +213,10 @@ static bool gate_shut(struct load *load, const struct ledger_shelved *row, const
         telling_begin(load);
         telling_text(&load->telling, SLICE("shut"));
         if (load_send(load) != FAULT_NONE) return false;
+    }
+    if (peek->state == PEEK_DAMAGED) {
+        log_error("keeper", "sale %" PRIu64 ": what stands in Redis cannot be used: %s", load->sale_id, peek->why);
+        if (!lock_keep(&load->lock, keeper) || !sale_clear(keeper, load->sale_id, row->epoch)) return false;
     }
     /* Where the state cannot be read the log cannot be trusted to belong to it, but its entries say their epoch. */
     if (!stream_file(keeper, &ask)) return false;

@@ -134,10 +134,17 @@ static enum fault stranger_judge(struct table *table, uint64_t sale_id)
         table->reconcile->differing++;
         return table->reconcile->repair ? sale_repair(table, sale_id, sale_drop) : FAULT_NONE;
     }
-    fault = stream_unfiled(keeper, sale_id, &entries);
-    if (fault != FAULT_NONE || entries == 0) return fault;
-    tell(table->reconcile, "sale %" PRIu64 ": it is over, and %" PRIu64 " decisions in its log are not filed", sale_id,
-         entries);
+    struct peek peek;
+    sale_peek(keeper, sale_id, 0, &peek);
+    if (peek.state == PEEK_DAMAGED) {
+        tell(table->reconcile, "sale %" PRIu64 ": it is over, and what Redis has of it cannot be used: %s", sale_id,
+             peek.why);
+    } else {
+        fault = stream_unfiled(keeper, sale_id, &entries);
+        if (fault != FAULT_NONE || entries == 0) return fault;
+        tell(table->reconcile, "sale %" PRIu64 ": it is over, and %" PRIu64 " decisions in its log are not filed", sale_id,
+             entries);
+    }
     table->reconcile->differing++;
     if (!table->reconcile->repair) return FAULT_NONE;
     if (!repair_goes_on(table)) return FAULT_FENCED;

@@ -104,9 +104,13 @@ bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found)
     struct ledger_shelved row;
     if (!keeper_row(keeper, sale_id, &row, found)) return false;
     if (!*found) return true;
+    if (!sale_is_over(keeper->remote, &row)) return true;
+    struct peek peek;
+    sale_peek(keeper, sale_id, 0, &peek);
+    if (peek.state == PEEK_DAMAGED && !sale_clear(keeper, sale_id, row.epoch)) return false;
     /* Nothing is decided in it any more: what the ledger refuses need not be taken back. */
     struct stream_ask ask = { .sale_id = sale_id, .until_ms = UINT64_MAX, .shut = true };
-    if (sale_is_over(keeper->remote, &row) && !stream_file(keeper, &ask)) return false;
+    if (!stream_file(keeper, &ask)) return false;
     if (ask.filed + ask.refused + ask.lapsed > 0)
         log_info("keeper",
                  "sale %" PRIu64 " was over when this node came: of its log, %" PRIu64 " filed, %" PRIu64

@@ -174,10 +174,10 @@ void change_call(struct change *change, enum gate_script_name script, uint32_t c
 
 bool change_later(struct change *change, struct slice word, void (*again)(struct change *change))
 {
-    if (!slice_is(word, "NOT_LOADED") && !slice_is(word, "STALE") && !slice_is(word, "LOADING") &&
-        !slice_is(word, "DAMAGED"))
-        return false;
-    keeper_rebuild(change->lane->remote->keeper, change->sale_id);
+    struct keeper *keeper = change->lane->remote->keeper;
+    bool damaged = slice_is(word, "DAMAGED");
+    if (!damaged && !slice_is(word, "NOT_LOADED") && !slice_is(word, "STALE") && !slice_is(word, "LOADING")) return false;
+    (damaged ? keeper_mend : keeper_rebuild)(keeper, change->sale_id);
     change_wait(change, again);
     return true;
 }

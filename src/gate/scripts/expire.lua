@@ -39,6 +39,7 @@ if #ending == 0 then return reply end
 local entries, buyers = redis.call('HMGET', KEYS[2], unpack(names)), {}
 for i = 1, #names do
     local grabs, returns, standing = buyer_read(entries[i])
+    if not grabs then return { 'DAMAGED', 'what stands of a buyer cannot be read' } end
     buyers[names[i]] = { grabs, returns, standing }
 end
 local ended, gone = {}, {}

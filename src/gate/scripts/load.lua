@@ -54,7 +54,12 @@ if step == 'begin' then
     return { 'DONE', now, available }
 end
 
--- A sale is shut whatever its lineage: nodes that do not know of a change yet still sell by what stands here.
+-- A sale is shut whatever its lineage: nodes that do not know of a change yet still sell by what stands here. What is of
+-- another kind goes: nobody can read it. Without its state a sale decides nothing either.
+if step == 'shut' then
+--@include kinds
+    if odd[1] then redis.call('UNLINK', unpack(odd)) end
+end
 local left = step == 'shut' and redis.call('HGET', KEYS[1], 'terms')
 if left then ARGV[1] = select(15, struct.unpack(@GATE_TERMS_FORMAT@, left)) end
 --@include state

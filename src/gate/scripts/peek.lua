@@ -1,5 +1,7 @@
 -- peek: the sale as it stands. Writes nothing. ARGV: run, epoch.
 if #ARGV ~= 2 then return { 'BAD_INPUT' } end
+--@include kinds
+if odd[1] then return { 'DAMAGED', odd[1] .. ' has another kind of value' } end
 --@include decimal
 --@include open
 return { 'DONE', now, available, epoch, redis.call('XLEN', KEYS[7]), redis.call('HLEN', KEYS[3]), redis.call('HLEN', KEYS[5]),

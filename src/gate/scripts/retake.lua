@@ -4,6 +4,7 @@ if #ARGV ~= 5 then return { 'BAD_INPUT' } end
 --@include payment
 if order.state == '0' then return { 'NOT_EXPIRED', now, available, '', '', no, line } end
 local grabs, returns = buyer_read(redis.call('HGET', KEYS[2], order.buyer))
+if not grabs then return { 'DAMAGED', 'what stands of a buyer cannot be read' } end
 --@include closed
 if order.state ~= '3' or late_payment ~= @GATE_LATE_PAYMENT_RETAKE@ or is_closed or order.units > available or
     grabs >= grabs_max then

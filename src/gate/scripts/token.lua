@@ -12,6 +12,7 @@ end
 if is_closed then return { 'CLOSED', now, available } end
 if admission ~= tonumber(asked) then return { 'NO_TOKENS_NEEDED', now, available } end
 local grabs, _, standing = buyer_read(redis.call('HGET', KEYS[2], buyer))
+if not grabs then return { 'DAMAGED', 'what stands of a buyer cannot be read' } end
 if grabs >= grabs_max then
     local line = redis.call('HGET', KEYS[3], standing)
     if not line then return { 'DAMAGED', 'a buyer has an order that is not there' } end

@@ -12,6 +12,7 @@ end
 --@include open
 local line = redis.call('HGET', KEYS[3], no)
 local order = line and order_read(line)
+if line and not order then return { 'DAMAGED', 'an order cannot be read' } end
 if not order or (what == 'win' and order.buyer ~= name) then return { 'NO_SUCH_ORDER', now, available } end
 local is_new = order.state == '0' or (order.state == '1' and order.pay_by == '0')
 local is_retaken = order.state == '1' and order.pay_by ~= '0' and order.ref == name
@@ -33,7 +34,7 @@ if entry then
 end
 local grabs, returns, standing = buyer_read(redis.call('HGET', KEYS[2], order.buyer))
 local has_token = redis.call('HGET', KEYS[5], order.buyer)
-if grabs < 1 then return { 'DAMAGED', 'an order is nobody\'s' } end
+if not grabs or grabs < 1 then return { 'DAMAGED', 'an order is nobody\'s' } end
 available = available + order.units
 if order.state == '0' then held = held - order.units else sold = sold - order.units end
 --@include add_up

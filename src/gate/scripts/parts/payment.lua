@@ -12,6 +12,7 @@ end
 local line = redis.call('HGET', KEYS[3], no)
 if not line then return { 'NO_SUCH_ORDER', now, available } end
 local order = order_read(line)
+if not order then return { 'DAMAGED', 'an order cannot be read' } end
 if amount ~= order.amount then return { 'AMOUNT_MISMATCH', now, available, '', '', no, line } end
 if order.state == '1' or order.state == '4' then
     return { order.ref == ref and 'REPEATED' or 'ALREADY_PAID', now, available, '', '', no, line }
