@@ -2,8 +2,9 @@
  * among themselves.
  *
  * The scripts are the files of gate/scripts, joined with their parts and embedded when the server is built (tools/lua-join).
- * Each runs alone and whole: it reads and judges first, and what it writes after that cannot fail. (grab does so for one
- * after the other.) Needs Redis 6.2 or later, or Valkey; every key is named in KEYS, so a cluster takes them too.
+ * Each runs alone and whole: it reads and judges first, and what it writes after that cannot fail, but for the entry of the
+ * log, which comes first. (grab does so for one after the other.) Needs Redis 6.2 or later, or Valkey; every key is named in
+ * KEYS, so a cluster takes them too.
  *
  * KEYS of those of a sale, all seven, in this order. P is the prefix; the braces put them on one machine of a cluster.
  *   P{sale:ID}:state   hash    terms, counts (packed, see below); loaded while a load is under way; claimed where a load
@@ -182,5 +183,6 @@ extern const struct redis_script gate_scripts[GATE_SCRIPT_COUNT];
 /* struct.pack() of Lua: doubles, then the lineage and the epoch, each after a byte with its length. */
 #define GATE_TERMS_FORMAT ">ddddddddddddddBc0Bc0"
 #define GATE_COUNTS_FORMAT ">ddddddd"
+#define GATE_COUNTS_BYTES 56
 
 #endif

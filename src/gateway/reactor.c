@@ -215,6 +215,7 @@ static void reactor_run(void *arg)
 {
     struct reactor *reactor = arg;
     clock_look(reactor);
+    /* libuv begins with what was started last: what is asked here leaves with the flush of the lane's own client. */
     uv_prepare_start(&reactor->rest, on_rest);
     uv_check_start(&reactor->rise, on_rise);
     uv_timer_start(&reactor->tick, on_tick, TICK_MS, TICK_MS);

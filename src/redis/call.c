@@ -97,7 +97,7 @@ void call_finish(struct redis_client *client, struct redis_call *call, enum redi
 /* Whoever is told may ask again: that is for the next turn. */
 void call_tell_ended(struct redis_client *client)
 {
-    for (uint32_t count = client->ended.count; count > 0; count--) {
+    for (uint32_t count = client->ended.count; count > 0 && client->ended.first != NULL; count--) {
         struct redis_call *call = client->ended.first;
         call_list_remove(&client->ended, call);
         call_tell(client, call, NULL);

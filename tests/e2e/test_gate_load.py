@@ -210,8 +210,12 @@ def test_damage_is_said_and_nothing_written(gate):
     one = sale.win(key="k")
     sale.redis.hdel(sale.keys[2], one.no)
     assert sale.grab()[0] == sale.grab(key="k")[0] == "DAMAGED"
-    sale.redis.hdel(sale.keys[0], "counts")
-    assert sale.grab("bob")[0] == "DAMAGED"
+    for harm in (lambda: sale.redis.hset(sale.keys[0], "counts", "x" * 56), lambda: sale.redis.hset(sale.keys[0], "counts", "x"), lambda: sale.redis.hset(sale.keys[0], "terms", "x"),
+                 lambda: sale.redis.hdel(sale.keys[0], "counts")):
+        harm()
+        assert sale.grab("bob")[0] == sale.call("peek")[0] == sale.call("load", "shut")[0] == "DAMAGED"
+    sale.epoch = 2
+    assert sale.load()[0] == "DONE" and sale.grab("bob")[0] == "WON", "nothing of it is in the way of a load"
 
 
 def test_what_cannot_be_read_is_said_and_nothing_written(gate):
@@ -246,6 +250,22 @@ def test_a_key_of_another_kind_is_named_and_goes_when_the_sale_is_shut(gate, nam
     assert sale.grab()[0] == sale.call("peek")[0] == ("NOT_LOADED" if name == "state" else "LOADING"), "nothing is decided from here on"
     sale.epoch, sale.fields = 2, {**sale.fields, "available": 9, "held": 1, "orders_made": 1}
     assert sale.load([order])[0] == "DONE" and sale.counts() == (10, 9, 1, 0)
+
+
+def test_where_the_log_takes_no_entry_nothing_is_taken(gate):
+    """An entry is the first that is written, so that nothing is taken that the ledger does not hear of."""
+    sale = GateSale(gate, grabs_max=9, admission=2)
+    one = sale.win(flags="t")
+    sale.expire(one.no)
+    sale.redis.xadd(sale.keys[6], {"a": "b"}, id=f"{2 ** 64 - 1}-{2 ** 64 - 1}")
+    before = sale.everything()
+    got = sale.grabs(*(sale.grab_words(buyer, key="k", flags="t") for buyer in ("bob", "cat")))
+    assert [answer[0] for answer in got] == ["DAMAGED"] * 2 and "takes no entry" in got[0][1]
+    for refuse in (lambda: sale.token("bob"), lambda: sale.retake(one.no), lambda: sale.restock(-1)):
+        with pytest.raises(redis.ResponseError):
+            refuse()
+    assert sale.everything() == before
+    assert sale.restock(1, filed=1)[0] == "DONE", "what the ledger has needs no entry"
 
 
 def test_a_full_log_takes_nothing(gate):

@@ -242,6 +242,8 @@ enum fault stream_unfiled(struct keeper *keeper, uint64_t sale_id, uint64_t *cou
 bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
 /* Of a DAMAGED sale: nothing is decided in it any more, and keys with another kind of value are gone. False: not now. */
 bool sale_clear(struct keeper *keeper, uint64_t sale_id, uint64_t epoch);
+/* Its keys go from Redis, all of them. */
+bool sale_unlink(struct keeper *keeper, uint64_t sale_id);
 
 /* A sale that the ledger does not know goes from Redis, under the lock that whoever makes it now needs to build it. True:
  * it is gone, or the ledger knows it by now. False: another has that lock, or nobody could say. */
@@ -255,7 +257,8 @@ void sale_keys_end(struct keeper *keeper, uint64_t sale_id);
 /* strangers.c: finds more of them, a page at a time. False: Redis did not answer. */
 bool strangers_look(struct keeper *keeper, struct strangers *strangers, uint32_t pages);
 void strangers_deinit(struct strangers *strangers);
-/* Files what stands in the log of a sale that is over. *found: whether the ledger knows it. False: not all of it. */
+/* Files what stands in the log of a sale that is over, and drops it where it is damaged. *found: whether the ledger knows
+ * it. False: not all of it. */
 bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found);
 /* Settles those that are there when the node comes, or Redis comes back, a few at a time. */
 void strangers_meet(struct keeper *keeper);

@@ -155,8 +155,7 @@ static enum fault load_end(struct load *load)
     return load_send(load);
 }
 
-/* Its keys go, all of them. */
-static bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
+bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
 {
     struct slice argv[1 + GATE_KEYS] = { SLICE("UNLINK") };
     sale_keys(keeper->remote, sale_id, keeper->keys);
@@ -198,7 +197,7 @@ bool sale_clear(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
 {
     const struct slice argv[] = { SLICE("shut") };
     struct script_ask ask = { .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_LOAD, .argv = argv, .argc = 1 };
-    return epoch == 0 ? sale_unlink(keeper, sale_id) : keeper_script(keeper, &ask);
+    return keeper_script(keeper, &ask);
 }
 
 /* Ends what was decided under the epoch there is, and files it. False: not now. */

@@ -186,6 +186,11 @@ bool change_answer(struct change *change, const struct redis_reply *reply, struc
 {
     enum redis_result result = change->call.result;
     if (result == REDIS_ANSWERED && script_answer(reply, out)) return true;
+    if (result == REDIS_FAILED) {
+        log_error("gate", "sale %" PRIu64 ": a script failed in Redis: %.*s", change->sale_id, (int)reply->text.len,
+                  reply->text.data);
+        keeper_mend(change->lane->remote->keeper, change->sale_id);
+    }
     if (result != REDIS_REFUSED && result != REDIS_BUSY && result != REDIS_DOWN) change->unknown = true;
     return false;
 }

@@ -35,6 +35,14 @@ static bool answer_order(struct flight *flight, const struct redis_reply *reply,
     return script_order(reply_text(reply, at), reply_text(reply, at + 1), flight->sale_id, &flight->order, &ref);
 }
 
+/* A claim is named by Redis. */
+static bool order_is_theirs(const struct flight *flight)
+{
+    struct slice made = slice_of(flight->made);
+    struct slice buyer = flight->grab.buyer.len > 0 ? flight->grab.buyer : made;
+    return buyer.len == 0 || slice_equal(buyer, slice_of(flight->order.buyer));
+}
+
 static void entry_keep(struct flight *flight, struct slice entry)
 {
     size_t len = entry.len < sizeof flight->entry ? entry.len : 0;
@@ -49,8 +57,26 @@ static void take_refused(struct flight *flight, enum verdict verdict)
     flight_close(flight);
 }
 
+/* No script of ours leaves behind what makes another fail. Many may meet it at once. */
+static void damage_mend(struct remote_lane *lane, uint64_t sale_id, struct slice what)
+{
+    enum { SAID_APART_MS = 1000 };
+    uint64_t now_ms = mono_ms();
+    keeper_mend(lane->remote->keeper, sale_id);
+    if (lane->damage_said_ms != 0 && now_ms < lane->damage_said_ms + SAID_APART_MS) return;
+    lane->damage_said_ms = now_ms;
+    log_error("gate", "sale %" PRIu64 ": what stands in Redis cannot be used, and is built anew: %.*s", sale_id,
+              (int)what.len, what.data);
+}
+
+static void take_damaged(struct flight *flight, struct slice what)
+{
+    damage_mend(flight->lane, flight->sale_id, what);
+    flight_wait(flight);
+}
+
 /* Words that are no verdicts. */
-static void take_not_now(struct flight *flight, struct slice word)
+static void take_not_now(struct flight *flight, const struct redis_reply *reply, struct slice word)
 {
     if (slice_is(word, "NOT_LOADED") || slice_is(word, "STALE") || slice_is(word, "LOADING")) {
         flight_later(flight);
@@ -60,9 +86,7 @@ static void take_not_now(struct flight *flight, struct slice word)
     } else if (slice_is(word, "FULL")) {
         take_refused(flight, VERDICT_BUSY);
     } else if (slice_is(word, "DAMAGED")) {
-        log_error("gate", "sale %" PRIu64 ": what stands in Redis cannot be read, and is built anew", flight->sale_id);
-        keeper_mend(flight->lane->remote->keeper, flight->sale_id);
-        flight_wait(flight);
+        take_damaged(flight, reply_text(reply, 1));
     } else {
         log_error("gate", "sale %" PRIu64 ": the script in Redis answered %.*s", flight->sale_id, (int)word.len, word.data);
         flight_later(flight);
@@ -73,7 +97,7 @@ static void grab_answered(struct flight *flight, const struct redis_reply *reply
 {
     enum verdict verdict;
     if (!script_verdict(answer->word, &verdict)) {
-        take_not_now(flight, answer->word);
+        take_not_now(flight, reply, answer->word);
         return;
     }
     flight_share_end(flight);
@@ -88,12 +112,11 @@ static void grab_answered(struct flight *flight, const struct redis_reply *reply
     }
     flight->grabs_left = (uint32_t)reply_number(reply, 3);
     entry_keep(flight, reply_text(reply, 4));
-    if (answer_order(flight, reply, 5)) {
+    if (answer_order(flight, reply, 5) && order_is_theirs(flight)) {
         take_given(flight);
     } else {
-        log_error("gate", "sale %" PRIu64 ": Redis told an order that cannot be read", flight->sale_id);
         flight->unknown = true;
-        flight_later(flight);
+        take_damaged(flight, SLICE("an order cannot be read, or is another buyer's"));
     }
 }
 
@@ -101,7 +124,7 @@ static void token_answered(struct flight *flight, const struct redis_reply *repl
 {
     enum verdict verdict;
     if (!script_verdict(answer->word, &verdict)) {
-        take_not_now(flight, answer->word);
+        take_not_now(flight, reply, answer->word);
         return;
     }
     flight->verdict = verdict;
@@ -111,7 +134,7 @@ static void token_answered(struct flight *flight, const struct redis_reply *repl
         entry_keep(flight, reply_text(reply, 4));
         take_given(flight);
     } else if (verdict == VERDICT_ALREADY_WON && !answer_order(flight, reply, 5)) {
-        flight_later(flight);
+        take_damaged(flight, SLICE("an order cannot be read"));
     } else {
         take_refused(flight, verdict);
     }
@@ -135,7 +158,7 @@ static void take_heard(struct flight *flight, enum redis_result result, const st
     case REDIS_DOWN:
         take_refused(flight, VERDICT_BUSY);
         return;
-    case REDIS_FAILED: /* failure_say() has */
+    case REDIS_FAILED: /* failure_mend() has said so */
     case REDIS_UNKNOWN:
         break;
     }
@@ -143,20 +166,17 @@ static void take_heard(struct flight *flight, enum redis_result result, const st
     flight_wait(flight);
 }
 
-/* No script of ours fails in a sale that is as it was built. */
-static void failure_say(const struct redis_call *call, const struct redis_reply *reply)
+static void failure_mend(const struct redis_call *call, const struct redis_reply *reply)
 {
     const struct flight *flight = (const struct flight *)call;
-    if (call->result != REDIS_FAILED) return;
-    log_error("gate", "a script failed in Redis: %.*s", (int)reply->text.len, reply->text.data);
-    keeper_rebuild(flight->lane->remote->keeper, flight->sale_id);
+    if (call->result == REDIS_FAILED) damage_mend(flight->lane, flight->sale_id, reply->text);
 }
 
 static void token_heard(struct redis_call *call, const struct redis_reply *reply)
 {
     struct flight *flight = (struct flight *)call;
     flight->connection = call->connection;
-    failure_say(call, reply);
+    failure_mend(call, reply);
     take_heard(flight, call->result, reply);
 }
 
@@ -167,7 +187,7 @@ static void grabs_heard(struct redis_call *call, const struct redis_reply *reply
     struct flight *flight = (struct flight *)call;
     enum redis_result result = call->result;
     uint64_t connection = call->connection;
-    failure_say(call, reply);
+    failure_mend(call, reply);
     bool apart = result == REDIS_ANSWERED && reply->type == REDIS_LIST && reply->count > 0 &&
                  reply->items[0].type == REDIS_LIST;
     for (size_t i = 0; flight != NULL; i++) {

@@ -95,6 +95,7 @@ struct remote_lane {
     struct change *changes_waiting, *changes_last;
     struct flight *unreplicated; /* won in this turn, to be confirmed by a replica */
     uint64_t short_said_ms;      /* when the log was told last that there are too few replicas */
+    uint64_t damage_said_ms;     /* and of a sale that cannot be used */
     struct flight *filing;       /* with the filer */
     struct look *looks;          /* of sales that are looked at, see look.c */
     struct meeting *meeting;

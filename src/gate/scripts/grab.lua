@@ -2,7 +2,7 @@
 -- then for each: no, buyer, key, made, units, nonce, flags.
 --
 -- Of each everything is read and judged before its first write. That one is the order itself, by HSETNX: where another has its
--- number, nothing has been written yet. The counts are written once, behind all of them: so nothing may fail once one has won.
+-- number, nothing has been written yet; and where the log takes no entry, it is taken back. The counts are written once, behind all of them: so nothing may fail once one has won.
 -- What cannot be read is an answer, and before the first write every key has been looked at that a later grab may need.
 -- A loop that is left by break, and no function: a closure costs as much as a look into a table, so what the crowd seldom
 -- needs is made where it is needed.
@@ -80,9 +80,10 @@ for i = 1, count do
             local before = redis.call('HGET', KEYS[4], buyer .. '\0' .. key)
             if before then
                 local line = redis.call('HGET', KEYS[3], before)
-                if not line then
-                    answers[i] = { 'DAMAGED', 'a key names an order that is not there' }
-                elseif tonumber(string.match(line, '^%d (%d+) ')) ~= units then
+                local units_then = line and string.match(line, '^%d (%d+) ')
+                if not units_then then
+                    answers[i] = { 'DAMAGED', 'a key names an order that is not there, or cannot be read' }
+                elseif tonumber(units_then) ~= units then
                     answers[i] = { 'KEY_REUSED', now, available }
                 else
                     answers[i] = { 'REPEATED', now, available, 0, '', before, line }
@@ -160,6 +161,12 @@ for i = 1, count do
             answers[i] = { 'NUMBER_TAKEN', now, available }
             break
         end
+        local entry_id = redis.pcall('XADD', KEYS[7], '*', 'kind', 'won', 'epoch', epoch, 'at', at, 'no', no, 'order', line)
+        if type(entry_id) == 'table' then
+            redis.call('HDEL', KEYS[3], no)
+            answers[i] = { 'DAMAGED', 'its log takes no entry: ' .. entry_id.err }
+            break
+        end
         won = true
         available, places, orders_made = available - units, places - 1, orders_made + 1
         if pay_by ~= '0' then
@@ -172,7 +179,6 @@ for i = 1, count do
         if claimed and claims then claimed = tonumber(string.sub(buyer, #'claim:' + 1)) end
         if key ~= '' then redis.call('HSET', KEYS[4], buyer .. '\0' .. key, no) end
         if nonce ~= '0' then redis.call('HDEL', KEYS[5], buyer) end
-        local entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'won', 'epoch', epoch, 'at', at, 'no', no, 'order', line)
         answers[i] = { 'WON', now, available, grabs_max - grabs - 1, entry_id, no, line }
     until true
 end

@@ -28,14 +28,15 @@ if step == 'begin' then
     end
 --@include add_up
     local price, units_max, grabs_max, opens, closes, pay_within, admission, tokens_max, late_payment = unpack(given)
+    -- What cannot be read keeps nobody from building the sale.
     local before = redis.call('HMGET', KEYS[1], 'terms', 'counts')
-    if before[1] and before[2] then
-        local was = { struct.unpack(@GATE_TERMS_FORMAT@, before[1]) }
+    local was = before[1] and { pcall(struct.unpack, @GATE_TERMS_FORMAT@, before[1]) } or {}
+    local is_open_was, run_was, epoch_was = was[2] == 1, was[16], was[1] and whole(was[17], 1, 9007199254740991)
+    if epoch_was and before[2] and #before[2] == @GATE_COUNTS_BYTES@ then
         local now_was, _, available_was = struct.unpack(@GATE_COUNTS_FORMAT@, before[2])
-        local run_was, epoch_was = was[15], was[16]
-        if epoch == epoch_was and run == run_was and was[1] == 1 then return { 'REPEATED', now_was, available_was } end
-        if epoch_new < tonumber(epoch_was) or (epoch == epoch_was and was[1] == 1) then
-            return { 'STALE', run_was, epoch_was, now_was }
+        if epoch_new == epoch_was and run == run_was and is_open_was then return { 'REPEATED', now_was, available_was } end
+        if epoch_new < epoch_was or (epoch_new == epoch_was and is_open_was) then
+            return { 'STALE', run_was, was[17], now_was }
         end
     end
 --@include clock
@@ -55,13 +56,13 @@ if step == 'begin' then
 end
 
 -- A sale is shut whatever its lineage: nodes that do not know of a change yet still sell by what stands here. What is of
--- another kind goes: nobody can read it. Without its state a sale decides nothing either.
+-- another kind goes: nobody can read it. Where its state is gone, or cannot be read, a sale decides nothing either.
 if step == 'shut' then
 --@include kinds
     if odd[1] then redis.call('UNLINK', unpack(odd)) end
 end
 local left = step == 'shut' and redis.call('HGET', KEYS[1], 'terms')
-if left then ARGV[1] = select(15, struct.unpack(@GATE_TERMS_FORMAT@, left)) end
+if left then ARGV[1] = select(16, pcall(struct.unpack, @GATE_TERMS_FORMAT@, left)) or '' end
 --@include state
 if epoch ~= ARGV[2] then return { 'STALE', run, epoch, now } end
 if step == 'shut' then

@@ -16,10 +16,10 @@ if add < -available or add > @STOCK_MAX@ - offered then return { 'NOT_AVAILABLE'
 if filed == '0' and redis.call('XLEN', KEYS[7]) >= log_max then return { 'FULL', now, available } end
 offered, available = offered + add, available + add
 --@include add_up
-redis.call('HSET', KEYS[4], '\0' .. id, ARGV[4])
---@include save
 local entry_id = ''
 if filed == '0' then
     entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'stock_added', 'epoch', epoch, 'at', now, 'id', id, 'add', ARGV[4])
 end
+redis.call('HSET', KEYS[4], '\0' .. id, ARGV[4])
+--@include save
 return { 'DONE', now, available, '', entry_id }

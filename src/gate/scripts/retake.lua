@@ -17,9 +17,9 @@ available, sold = available - order.units, sold + order.units
 --@include add_up
 order.state, order.ref = '1', ref
 line = order_line(order)
+local entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'retaken', 'epoch', epoch, 'at', now, 'no', no, 'units', order.units,
+    'ref', ref)
 redis.call('HSET', KEYS[3], no, line)
 --@include save
 redis.call('HSET', KEYS[2], order.buyer, (grabs + 1) .. ' ' .. (returns - 1) .. ' ' .. no)
-local entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'retaken', 'epoch', epoch, 'at', now, 'no', no, 'units', order.units,
-    'ref', ref)
 return { 'DONE', now, available, '', entry_id, no, line }

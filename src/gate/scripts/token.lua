@@ -26,7 +26,7 @@ if tokens_max ~= 0 and tokens_given >= tokens_max then return { 'NO_TOKENS_LEFT'
 --@include room
 tokens_given = tokens_given + 1
 --@include add_up
+local entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'token_given', 'epoch', epoch, 'at', now, 'no', nonce, 'buyer', buyer)
 --@include save
 redis.call('HSET', KEYS[5], buyer, nonce)
-local entry_id = redis.call('XADD', KEYS[7], '*', 'kind', 'token_given', 'epoch', epoch, 'at', now, 'no', nonce, 'buyer', buyer)
 return { 'DONE', now, available, nonce, entry_id }
