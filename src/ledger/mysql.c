@@ -84,6 +84,8 @@ static const char *advice(unsigned error)
         { CR_UNKNOWN_HOST, "; check the host in the URL" },
         { CR_CONNECTION_ERROR, "; check that a server runs there, and the host and the port in the URL" },
         { CR_CONN_HOST_ERROR, "; check that a server runs there, and the host and the port in the URL" },
+        { CR_SSL_CONNECTION_ERROR,
+          "; see that the server offers TLS and that its certificate fits ledger_tls_ca and the host" },
         { CR_SERVER_LOST, "; check that the server there is well, and that it is MySQL or MariaDB" },
     };
     for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {

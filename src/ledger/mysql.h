@@ -88,6 +88,9 @@ enum step mysql_flush(struct cursor *cursor);
 size_t mysql_fit(size_t count);
 void mysql_rows_forget(struct ledger *ledger); /* what is queued: its transaction is rolled back */
 
+/* mysql_whole.c: whether all that these statements make is there; else the log says what is not, and FAULT_LEDGER. */
+enum fault mysql_whole_check(struct ledger *ledger, const char *const *statements, size_t count) MUST_USE;
+
 /* mysql_schema.c */
 #define MYSQL_SCHEMA_VERSION 1
 /* At a start: makes the tables or changes those of an older release, one server at a time. FAULT_TIMEOUT when another has

@@ -344,31 +344,11 @@ enum fault mysql_schema_check(struct ledger *ledger)
     return may_work(&found) ? FAULT_NONE : refuse(ledger, &found);
 }
 
-/* Whoever puts back a copy by hand may have forgotten one. */
-static enum fault table_check(struct ledger *ledger, const char *made)
-{
-    static const char creates[] = "CREATE TABLE ";
-    const char *name = made + strlen(creates);
-    char sql[192];
-    bool found;
-    int64_t there;
-    if (strncmp(made, creates, strlen(creates)) != 0) return FAULT_NONE;
-    int len = (int)strcspn(name, " ");
-    snprintf(sql, sizeof(sql),
-             "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = '%.*s'", len,
-             name);
-    enum fault fault = mysql_ask(ledger, sql, &there, 1, &found);
-    if (fault != FAULT_NONE || there > 0) return fault;
-    log_error("ledger", "%s lacks the table %.*s: put it back from a copy, and start again", ledger->path, len, name);
-    return FAULT_LEDGER;
-}
-
 static enum fault tables_check(struct ledger *ledger)
 {
     enum fault fault = FAULT_NONE;
-    for (const struct migration *it = migrations; it < migrations + MYSQL_SCHEMA_VERSION; it++) {
-        for (size_t i = 0; i < it->count && fault == FAULT_NONE; i++) fault = table_check(ledger, it->statements[i]);
-    }
+    for (const struct migration *it = migrations; it < migrations + MYSQL_SCHEMA_VERSION && fault == FAULT_NONE; it++)
+        fault = mysql_whole_check(ledger, it->statements, it->count);
     return fault;
 }
 
@@ -377,10 +357,10 @@ static enum fault tables_check(struct ledger *ledger)
 static enum fault start_with(struct ledger *ledger, const struct standing *found)
 {
     if (!may_work(found) || found->changing != 0) return refuse(ledger, found);
-    if (found->version > MYSQL_SCHEMA_VERSION)
-        log_info("ledger", "%s has schema version %lld, of a newer release; this program knows %d, and may work with it",
-                 ledger->path, (long long)found->version, MYSQL_SCHEMA_VERSION);
-    return tables_check(ledger);
+    if (found->version == MYSQL_SCHEMA_VERSION) return tables_check(ledger);
+    log_info("ledger", "%s has schema version %lld, of a newer release; this program knows %d, and may work with it",
+             ledger->path, (long long)found->version, MYSQL_SCHEMA_VERSION);
+    return FAULT_NONE;
 }
 
 /* What a user may not do is found before there are tables that would be half made. */

@@ -171,6 +171,32 @@ def test_a_schema_that_is_not_whole_is_refused_and_left_alone(at, tampering, wor
     assert ledger.digest() == before
 
 
+@pytest.mark.parametrize("tampering, words", [
+    ("ALTER TABLE orders DROP COLUMN reason", "lacks the column reason of the table orders: put it back from a copy"),
+    ("ALTER TABLE orders RENAME COLUMN reason TO reasons", "lacks the column reason of the table orders"),
+    ("ALTER TABLE orders DROP INDEX orders_by_nth", "lacks the unique index orders_by_nth of the table orders"),
+    ("ALTER TABLE orders DROP INDEX orders_by_nth, ADD INDEX orders_by_nth (counted)", "lacks the unique index orders_by_nth of the table orders"),
+    ("ALTER TABLE orders DROP PRIMARY KEY", "lacks the unique index PRIMARY of the table orders"),
+    ("ALTER TABLE revoked DROP INDEX token_id", "lacks the unique index token_id of the table revoked"),
+    ("ALTER TABLE subscriptions DROP PRIMARY KEY", "lacks the unique index PRIMARY of the table subscriptions"),
+    ("ALTER TABLE sales DROP INDEX sales_holding", "lacks the index sales_holding of the table sales"),
+    ("DROP TRIGGER outbox_counted", "lacks the trigger outbox_counted of the table outbox"),
+])
+def test_a_table_that_is_not_whole_is_refused(at, tampering, words):
+    """Its unique indexes are the last word about who wins. What somebody has put there beside it is theirs."""
+    server = at()
+    server.stop()
+    server.ledger().change(tampering)
+    refused(server, 1, words)
+
+
+def test_what_an_operator_has_added_to_the_tables_is_theirs(at):
+    server = at()
+    server.stop()
+    server.ledger().change("ALTER TABLE orders ADD COLUMN note VARCHAR(20), ADD INDEX orders_by_note (note)")
+    server.start()
+
+
 def wins(server, buyer):
     shop = Shop(server)
     shop.win(shop.sale()["id"], buyer)
@@ -388,6 +414,7 @@ def test_a_question_whose_connection_behind_tls_is_lost_is_asked_again(secure, a
 
 def test_tls_that_is_required_and_not_there_is_told(db, at):
     refused(at("--ledger-tls", "required", start=False), 1, "does not offer TLS")
+    refused(at("--ledger-tls", "verify", "--ledger-tls-ca", "/etc/ssl/certs/ca-certificates.crt", start=False), 1, "see that the server offers TLS")
 
 
 def test_a_second_server_with_a_journal_of_its_own_is_refused(at, db):
