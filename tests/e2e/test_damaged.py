@@ -5,7 +5,7 @@ import struct
 import pytest
 from gate_scripts import KEYS
 from harness import Shop, eventually, mint_name, problem
-from nodes import Nodes
+from nodes import PREFIX, Nodes
 from test_keeper import settled
 
 LAST_ID = f"{2 ** 64 - 1}-{2 ** 64 - 1}"
@@ -101,3 +101,22 @@ def test_where_the_log_takes_no_more_nobody_wins_what_is_not_counted(ack):
         won = {"first", *(buyer for buyer, answer in answers.items() if answer.status == 201)}
         assert len(won) == 9 and eventually(lambda: settled(nodes, sale)) and shop.counts(sale) == (9, 0, 0, 9)
         assert {row["buyer"] for row in nodes.ledger().orders(sale)} == won
+
+
+def test_what_nodes_have_among_themselves_is_made_anew_where_somebody_has_written_over_it(nodes):
+    """Their numbers, their jobs, what they tell of themselves and of logins."""
+    shops = [Shop(nodes.start()) for _ in range(2)]
+    redis, sale = nodes.redis(), shops[0].sale(stock=20, pay_within_s=1)["id"]
+    shops[0].win(sale, "ann")
+    eventually(lambda: redis.exists(f"{PREFIX}lock:expiry") and len(redis.keys(f"{PREFIX}node:*")) == 2 and redis.exists(f"{PREFIX}nodes"))
+    keys = {f"{PREFIX}lock:expiry": "string", f"{PREFIX}nodes": "hash", f"{PREFIX}{{logins}}": "stream", **dict.fromkeys(redis.keys(f"{PREFIX}node:*"), "string")}
+    for key, kind in keys.items():
+        redis.delete(key)
+        redis.rpush(key, "x") if kind == "string" else redis.set(key, "x")
+    eventually(lambda: shops[0].counts(sale) == (20, 20, 0, 0), 30)
+    for i in range(3):
+        for shop in shops:
+            eventually(lambda shop=shop, i=i: shop.grab(sale, f"buyer-{i}-{id(shop)}").status == 201, 30)
+    assert shops[0].client.post("/v1/login", {"username": "nobody", "password": "wrong horse"}).status == 401
+    eventually(lambda: {key: redis.type(key) for key in keys if not key.startswith(f"{PREFIX}node:")} == {key: kind for key, kind in keys.items() if not key.startswith(f"{PREFIX}node:")})
+    eventually(lambda: all(shop.client.get("/readyz").status == 200 for shop in shops))
