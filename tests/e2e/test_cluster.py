@@ -54,6 +54,9 @@ def test_a_cluster_sells_on_when_a_node_dies_and_ends_when_told(state):
     assert all(running(each["pid"]) for each in processes.values())
     for each in processes.values():
         assert f":{each['port']}" in started.stdout, f"{each['name']} is not told of"
+    for node in (processes[name] for name in ("node1", "node2", "node3")):
+        assert f":{node['resp']}" in started.stdout
+        assert subprocess.run(["redis-cli", "-p", str(node["resp"]), "PING"], capture_output=True, text=True, timeout=20).stdout == "PONG\n"
 
     again = make("cluster", state)
     assert again.returncode != 0 and "a cluster runs already" in again.stderr and told["front"] in again.stderr
