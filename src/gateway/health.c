@@ -66,7 +66,7 @@ const char *ready_objection(struct server *server, const char **word)
         { status.shared && !status.numbered, "no_number",
           "The number of this node has not been renewed, or is another's; send new requests to another." },
         { status.shared && !status.selling, "no_ledger",
-          "The ledger cannot be reached from here; send new requests to another." },
+          "The ledger cannot be reached from here, or takes no writes; send new requests to another." },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         *word = rows[i].word;
