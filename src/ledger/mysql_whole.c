@@ -1,6 +1,6 @@
-/* Whether a ledger has all that its tables were made with. Whoever puts back a copy by hand may have forgotten a part, and
- * the unique indexes are the last word about who wins. What is made is read off the statements that make it, so that it is
- * written once; what there is beside it is the operator's. */
+/* Whether a ledger has the tables, columns, indexes and triggers that it was made with, by their names. Whoever puts back a
+ * copy by hand may have forgotten one, and the unique indexes are the last word about who wins. What is made is read off the
+ * statements that make it, so that it is written once; what there is beside it is the operator's. */
 #include "ledger/mysql.h"
 
 #include "base/log.h"
@@ -159,12 +159,19 @@ static enum fault part_gather(void *arg, const struct part *part)
     return FAULT_NONE;
 }
 
-/* The first that is not there is named. */
+/* The first of a kind that is not there is named. */
+struct naming {
+    struct ledger *ledger;
+    enum part_kind kind;
+};
+
 static enum fault part_name(void *arg, const struct part *part)
 {
-    struct ledger *ledger = arg;
+    struct naming *naming = arg;
+    struct ledger *ledger = naming->ledger;
     struct question question = { .used = 0 };
     int64_t there;
+    if (part->kind != naming->kind) return FAULT_NONE;
     question_add(&question, part);
     enum fault fault = question_ask(ledger, &question, &there);
     if (fault != FAULT_NONE || there > 0) return fault;
@@ -174,17 +181,33 @@ static enum fault part_name(void *arg, const struct part *part)
     return FAULT_LEDGER;
 }
 
+/* Whoever lacks the right to them sees no trigger. */
+static enum fault triggers_see(struct ledger *ledger, bool *seen)
+{
+    bool found;
+    int64_t rights = 0;
+    enum fault fault = mysql_ask(ledger,
+                                 "SELECT (SELECT count(*) FROM information_schema.user_privileges WHERE privilege_type ="
+                                 " 'TRIGGER') + (SELECT count(*) FROM information_schema.schema_privileges"
+                                 " WHERE privilege_type = 'TRIGGER' AND database() LIKE table_schema)",
+                                 &rights, 1, &found);
+    *seen = rights > 0;
+    return fault;
+}
+
 enum fault mysql_whole_check(struct ledger *ledger, const char *const *statements, size_t count)
 {
     struct question questions[PART_KINDS] = { { .used = 0 } };
-    const struct visit gather = { part_gather, questions }, name = { part_name, ledger };
+    struct naming naming = { ledger, PART_TABLE };
+    const struct visit gather = { part_gather, questions }, name = { part_name, &naming };
+    bool seen = true;
     enum fault fault = statements_visit(&gather, statements, count);
-    bool whole = true;
-    for (int kind = 0; kind < PART_KINDS && fault == FAULT_NONE && whole; kind++) {
+    for (; naming.kind < PART_KINDS && fault == FAULT_NONE; naming.kind++) {
         int64_t there;
-        fault = question_ask(ledger, &questions[kind], &there);
-        /* Whoever lacks the right to them sees no trigger. */
-        whole = there == questions[kind].count || (kind == PART_TRIGGER && there == 0);
+        fault = question_ask(ledger, &questions[naming.kind], &there);
+        if (fault != FAULT_NONE || there == questions[naming.kind].count) continue;
+        if (naming.kind == PART_TRIGGER) fault = triggers_see(ledger, &seen);
+        if (fault == FAULT_NONE && seen) fault = statements_visit(&name, statements, count);
     }
-    return fault == FAULT_NONE && !whole ? statements_visit(&name, statements, count) : fault;
+    return fault;
 }
