@@ -2,9 +2,9 @@
  * among themselves.
  *
  * The scripts are the files of gate/scripts, joined with their parts and embedded when the server is built (tools/lua-join).
- * Each runs alone and whole: it reads and judges first, and what it writes after that cannot fail, but for the entry of the
- * log, which comes first. (grab does so for one after the other.) Needs Redis 6.2 or later, or Valkey; every key is named in
- * KEYS, so a cluster takes them too.
+ * Each runs alone and whole: it reads and judges first, and looks at each key that it writes to; what it writes after that
+ * cannot fail, but for the entry of the log, which comes first. (grab does so for one after the other.) Needs Redis 6.2 or
+ * later, or Valkey; every key is named in KEYS, so a cluster takes them too.
  *
  * KEYS of those of a sale, all seven, in this order. P is the prefix; the braces put them on one machine of a cluster.
  *   P{sale:ID}:state   hash    terms, counts (packed, see below); loaded while a load is under way; claimed where a load
@@ -95,7 +95,8 @@
  * change: all that a seller sets, as the ledger has it under that version, which rises with each change; one not above the
  * last applied is REPEATED. So a version that is passed over is no change that is lost.
  *
- * peek: DAMAGED, too, where a key has another kind of value than it should have, whatever the epoch; why names the key.
+ * peek: DAMAGED, too, where a key has another kind of value than it should have, whatever the epoch (why names the key), and
+ * where terms or counts cannot be.
  *
  * load: shut ends all decisions of the epoch, whatever the lineage, so that what stands in the log is all there will be:
  * the answer to everybody is LOADING from then on. It drops keys that have another kind of value. begin forgets all seven

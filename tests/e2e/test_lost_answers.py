@@ -73,7 +73,7 @@ def test_a_win_that_the_ledger_refuses_goes_also_where_another_was_asked_for(nod
     order = shop.win(sale, "ann")
     assert counts(nodes, sale) == (5, 4, 0, 1)
     redis, keys = nodes.redis(), [nodes.key(sale, name) for name in KEYS]
-    redis.set(f"{PREFIX}lock:sale:{sale}", "somebody")  # so that it is not built anew, which would mend it as well
+    redis.set(f"{PREFIX}lock:sale:{sale}", "somebody", px=600_000)  # so that it is not built anew, which would mend it as well
     redis.hdel(nodes.key(sale, "buyers"), "ann")
     assert Gate(redis).run("grab", keys, nodes.own.lineage(), 1, str(10 ** 15), "ann", "", "", "1", "0", "")[0] == "WON"
     redis.delete(nodes.key(sale, "log"))
@@ -88,7 +88,7 @@ def test_a_win_that_the_ledger_refuses_goes_also_where_another_was_asked_for(nod
 def test_a_redis_that_dies_while_hundreds_of_ends_are_told_is_noticed_and_filled_again(nodes):
     """By a node that is alone: it tells what it can, and comes to what would let it tell the rest."""
     count = 600
-    nodes.redis().set(f"{PREFIX}lock:expiry", "somebody")
+    nodes.redis().set(f"{PREFIX}lock:expiry", "somebody", px=600_000)
     with RedisWire(nodes.own) as wire:
         nodes.gate = wire.url
         server = nodes.start()

@@ -38,7 +38,7 @@ class Apart:
         word, self.order = self.grab("ann", key="k")
         assert word == "WON"
         eventually(lambda: nodes.redis().xlen(self.key("log")) == 0 and nodes.ledger().sale(self.sale)["held"] == 1)
-        nodes.redis().set(f"{PREFIX}lock:sale:{self.sale}", "somebody")
+        nodes.redis().set(f"{PREFIX}lock:sale:{self.sale}", "somebody", px=600_000)
 
     def key(self, name):
         return self.nodes.key(self.sale, name)

@@ -240,14 +240,12 @@ enum fault stream_unfiled(struct keeper *keeper, uint64_t sale_id, uint64_t *cou
 
 /* rebuild.c: puts a sale into Redis as the ledger has it, if it is not there, or anyway. True: it stands there now. */
 bool sale_rebuild(struct keeper *keeper, uint64_t sale_id, bool anyway);
-/* Of a DAMAGED sale: nothing is decided in it any more, and keys with another kind of value are gone. False: not now. */
-bool sale_clear(struct keeper *keeper, uint64_t sale_id, uint64_t epoch);
-/* Its keys go from Redis, all of them. */
-bool sale_unlink(struct keeper *keeper, uint64_t sale_id);
 
 /* A sale that the ledger does not know goes from Redis, under the lock that whoever makes it now needs to build it. True:
  * it is gone, or the ledger knows it by now. False: another has that lock, or nobody could say. */
 bool sale_drop(struct keeper *keeper, uint64_t sale_id);
+/* One that is over and DAMAGED does so, too, once what can be read of its log is filed. False: not now. */
+bool sale_drop_damaged(struct keeper *keeper, uint64_t sale_id);
 
 /* round.c: looks at every sale. */
 void round_do(struct keeper *keeper);

@@ -155,7 +155,8 @@ static enum fault load_end(struct load *load)
     return load_send(load);
 }
 
-bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
+/* Its keys go, all of them. */
+static bool sale_unlink(struct keeper *keeper, uint64_t sale_id)
 {
     struct slice argv[1 + GATE_KEYS] = { SLICE("UNLINK") };
     sale_keys(keeper->remote, sale_id, keeper->keys);
@@ -193,7 +194,8 @@ static enum fault load_walk(struct load *load, struct ledger *ledger)
     return fault == FAULT_NONE ? load_end(load) : fault;
 }
 
-bool sale_clear(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
+/* Of a DAMAGED sale: nothing is decided in it any more, and keys with another kind of value are gone. False: not now. */
+static bool sale_clear(struct keeper *keeper, uint64_t sale_id, uint64_t epoch)
 {
     const struct slice argv[] = { SLICE("shut") };
     struct script_ask ask = { .sale_id = sale_id, .epoch = epoch, .script = GATE_SCRIPT_LOAD, .argv = argv, .argc = 1 };
@@ -366,5 +368,25 @@ bool sale_drop(struct keeper *keeper, uint64_t sale_id)
     bool done = keeper_row(keeper, sale_id, &row, &found) &&
                 (found || (lock_keep(&lock, keeper) && sale_unlink(keeper, sale_id)));
     lock_release(&lock, keeper);
+    return done;
+}
+
+bool sale_drop_damaged(struct keeper *keeper, uint64_t sale_id)
+{
+    struct lock lock;
+    struct ledger_shelved row;
+    struct stream_ask ask = { .sale_id = sale_id, .until_ms = UINT64_MAX, .shut = true };
+    bool found;
+    sale_lock_init(&lock, keeper, sale_id);
+    if (!lock_take(&lock, keeper)) return false;
+    bool done = keeper_row(keeper, sale_id, &row, &found) && found && sale_is_over(keeper->remote, &row);
+    if (done && row.epoch != 0) done = sale_clear(keeper, sale_id, row.epoch) && stream_file(keeper, &ask);
+    done = done && lock_keep(&lock, keeper) && sale_unlink(keeper, sale_id);
+    lock_release(&lock, keeper);
+    if (done)
+        log_warn("keeper",
+                 "sale %" PRIu64 " is over, and what stood of it in Redis could not be used: of its log, %" PRIu64
+                 " filed, %" PRIu64 " refused, %" PRIu64 " dropped",
+                 sale_id, ask.filed, ask.refused, ask.lapsed);
     return done;
 }

@@ -107,8 +107,7 @@ bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found)
     if (!sale_is_over(keeper->remote, &row)) return true;
     struct peek peek;
     sale_peek(keeper, sale_id, 0, &peek);
-    bool damaged = peek.state == PEEK_DAMAGED;
-    if (damaged && !sale_clear(keeper, sale_id, row.epoch)) return false;
+    if (peek.state == PEEK_DAMAGED) return sale_drop_damaged(keeper, sale_id); /* else it is found again and again */
     /* Nothing is decided in it any more: what the ledger refuses need not be taken back. */
     struct stream_ask ask = { .sale_id = sale_id, .until_ms = UINT64_MAX, .shut = true };
     if (!stream_file(keeper, &ask)) return false;
@@ -117,7 +116,7 @@ bool stranger_file(struct keeper *keeper, uint64_t sale_id, bool *found)
                  "sale %" PRIu64 " was over when this node came: of its log, %" PRIu64 " filed, %" PRIu64
                  " refused, %" PRIu64 " dropped",
                  sale_id, ask.filed, ask.refused, ask.lapsed);
-    return !damaged || sale_unlink(keeper, sale_id); /* else it would be found again and again */
+    return true;
 }
 
 static void unknown_tell(const struct keeper *keeper, uint64_t sale_id)

@@ -28,19 +28,21 @@ static void take_given(struct flight *flight)
     flight_file(flight);
 }
 
-/* The reply has the order that it names. */
+/* A claim is named by Redis, and new. */
+static bool order_is_theirs(const struct flight *flight)
+{
+    static const char claim[] = "claim:";
+    const char *buyer = flight->buyer[0] != '\0' ? flight->buyer : flight->made;
+    if (buyer[0] != '\0') return strcmp(buyer, flight->order.buyer) == 0;
+    return flight->verdict == VERDICT_WON && strncmp(flight->order.buyer, claim, strlen(claim)) == 0;
+}
+
+/* The reply has the order that it names, which is nobody else's. */
 static bool answer_order(struct flight *flight, const struct redis_reply *reply, size_t at)
 {
     struct slice ref;
-    return script_order(reply_text(reply, at), reply_text(reply, at + 1), flight->sale_id, &flight->order, &ref);
-}
-
-/* A claim is named by Redis. */
-static bool order_is_theirs(const struct flight *flight)
-{
-    struct slice made = slice_of(flight->made);
-    struct slice buyer = flight->grab.buyer.len > 0 ? flight->grab.buyer : made;
-    return buyer.len == 0 || slice_equal(buyer, slice_of(flight->order.buyer));
+    struct slice no = reply_text(reply, at), line = reply_text(reply, at + 1);
+    return script_order(no, line, flight->sale_id, &flight->order, &ref) && order_is_theirs(flight);
 }
 
 static void entry_keep(struct flight *flight, struct slice entry)
@@ -73,6 +75,11 @@ static void take_damaged(struct flight *flight, struct slice what)
 {
     damage_mend(flight->lane, flight->sale_id, what);
     flight_wait(flight);
+}
+
+static void order_mend(struct flight *flight)
+{
+    take_damaged(flight, SLICE("an order cannot be read, or is another buyer's"));
 }
 
 /* Words that are no verdicts. */
@@ -112,11 +119,11 @@ static void grab_answered(struct flight *flight, const struct redis_reply *reply
     }
     flight->grabs_left = (uint32_t)reply_number(reply, 3);
     entry_keep(flight, reply_text(reply, 4));
-    if (answer_order(flight, reply, 5) && order_is_theirs(flight)) {
+    if (answer_order(flight, reply, 5)) {
         take_given(flight);
     } else {
         flight->unknown = true;
-        take_damaged(flight, SLICE("an order cannot be read, or is another buyer's"));
+        order_mend(flight);
     }
 }
 
@@ -134,7 +141,7 @@ static void token_answered(struct flight *flight, const struct redis_reply *repl
         entry_keep(flight, reply_text(reply, 4));
         take_given(flight);
     } else if (verdict == VERDICT_ALREADY_WON && !answer_order(flight, reply, 5)) {
-        take_damaged(flight, SLICE("an order cannot be read"));
+        order_mend(flight);
     } else {
         take_refused(flight, verdict);
     }

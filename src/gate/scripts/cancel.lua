@@ -18,6 +18,7 @@ local grabs, returns, standing = buyer_read(redis.call('HGET', KEYS[2], order.bu
 if not grabs or grabs < 1 then return { 'DAMAGED', 'a hold is nobody\'s' } end
 held, available = held - order.units, available + order.units
 --@include add_up
+redis.call('ZCARD', KEYS[6])
 order.state, order.ref = '2', id
 line = order_line(order)
 redis.call('HSET', KEYS[3], no, line)

@@ -56,6 +56,7 @@ for i = 1, #names do
     local buyer = buyers[names[i]]
     owners[2 * i - 1], owners[2 * i] = names[i], buyer[1] .. ' ' .. buyer[2] .. ' ' .. buyer[3]
 end
+redis.call('ZCARD', KEYS[6])
 redis.call('HSET', KEYS[3], unpack(ended))
 --@include save
 redis.call('HSET', KEYS[2], unpack(owners))

@@ -32,9 +32,13 @@ if step == 'begin' then
     local before = redis.call('HMGET', KEYS[1], 'terms', 'counts')
     local was = before[1] and { pcall(struct.unpack, @GATE_TERMS_FORMAT@, before[1]) } or {}
     local is_open_was, run_was, epoch_was = was[2] == 1, was[16], was[1] and whole(was[17], 1, 9007199254740991)
-    if epoch_was and before[2] and #before[2] == @GATE_COUNTS_BYTES@ then
-        local now_was, _, available_was = struct.unpack(@GATE_COUNTS_FORMAT@, before[2])
-        if epoch_new == epoch_was and run == run_was and is_open_was then return { 'REPEATED', now_was, available_was } end
+    if epoch_was then
+        local is_counted = before[2] and #before[2] == @GATE_COUNTS_BYTES@
+        local now_was, offered_was, available_was = 0, 0, 0
+        if is_counted then now_was, offered_was, available_was = struct.unpack(@GATE_COUNTS_FORMAT@, before[2]) end
+        if is_counted and epoch_new == epoch_was and run == run_was and is_open_was then
+            return { 'REPEATED', now_was, available_was }
+        end
         if epoch_new < epoch_was or (epoch_new == epoch_was and is_open_was) then
             return { 'STALE', run_was, was[17], now_was }
         end

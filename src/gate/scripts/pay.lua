@@ -7,6 +7,7 @@ if (kind == 'paid') ~= (order.state == '0') then return { 'NOT_HELD', now, avail
 
 if kind == 'paid' then held, sold = held - order.units, sold + order.units end
 --@include add_up
+redis.call('ZCARD', KEYS[6])
 order.state, order.ref = kind == 'paid' and '1' or '4', ref
 line = order_line(order)
 redis.call('HSET', KEYS[3], no, line)

@@ -3,7 +3,8 @@
 local now = 0
 --@include clock
 -- Another kind of value is nobody's of ours.
-if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('UNLINK', KEYS[1]) end
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'none' and kind ~= 'hash' then redis.call('UNLINK', KEYS[1]) end
 redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now) .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 local all, told = redis.call('HGETALL', KEYS[1]), {}

@@ -38,6 +38,7 @@ if not grabs or grabs < 1 then return { 'DAMAGED', 'an order is nobody\'s' } end
 available = available + order.units
 if order.state == '0' then held = held - order.units else sold = sold - order.units end
 --@include add_up
+redis.call('ZCARD', KEYS[6])
 grabs = grabs - 1
 if standing == no then standing = '0' end
 if what == 'retake' then

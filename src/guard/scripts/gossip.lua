@@ -4,7 +4,8 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Another kind of value is nobody's of ours.
-if redis.call('TYPE', KEYS[1]).ok ~= 'stream' then redis.call('UNLINK', KEYS[1]) end
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'none' and kind ~= 'stream' then redis.call('UNLINK', KEYS[1]) end
 for i = 2, #ARGV do redis.call('XADD', KEYS[1], 'MAXLEN', '~', 10000, '*', 'e', ARGV[i]) end
 if #ARGV > 1 then redis.call('PEXPIRE', KEYS[1], 60000) end
 local from = ARGV[1] == '' and string.format('%.0f', now - 60000) or '(' .. ARGV[1]

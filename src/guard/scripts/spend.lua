@@ -5,7 +5,8 @@
 local time = redis.call('TIME')
 local now, out = time[1] * 1000000 + time[2], {}
 -- Another kind of value is nobody's of ours.
-if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then redis.call('UNLINK', KEYS[1]) end
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'none' and kind ~= 'zset' then redis.call('UNLINK', KEYS[1]) end
 for i = 1, #ARGV, 4 do
     local full = math.max(tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or 0), now - ARGV[i + 2])
     full = math.min(full, now + ARGV[i + 3]) + ARGV[i + 1] / 1000
