@@ -2,8 +2,9 @@
 -- then for each: no, buyer, key, made, units, nonce, flags.
 --
 -- Of each everything is read and judged before its first write. That one is the order itself, by HSETNX: where another has its
--- number, nothing has been written yet; and where the log takes no entry, it is taken back. The counts are written once, behind all of them: so nothing may fail once one has won.
--- What cannot be read is an answer, and before the first write every key has been looked at that a later grab may need.
+-- number, nothing has been written yet; and where the log takes no entry, it is taken back. The counts are written once, behind
+-- all of them: so nothing else may fail once one has won. What cannot be read is an answer, and before the first write every
+-- key has been looked at that a later grab may need.
 -- A loop that is left by break, and no function: a closure costs as much as a look into a table, so what the crowd seldom
 -- needs is made where it is needed.
 --@include number
